@@ -1,0 +1,370 @@
+//! [`TensorImpl`]: a view of a storage: sizes, strides, offset, dtype, and an opaque slot for autograd.
+//!
+//! What changes in place (`t_`, `resize_`, `set_`, `.data`) is one immutable [`Metadata`] block. A change publishes a new
+//! block; old ones live as long as the tensor, so `sizes()` is a plain slice that no other thread can pull away.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use crate::strides::{self, Dims};
+use crate::{DType, Device, DispatchKeySet, Layout, MemoryFormat, Ref, Result, Storage, check, tls};
+
+/// A shared tensor. `tensor_aten::Tensor` is a newtype of it with operators.
+pub type TensorRef = Ref<TensorImpl>;
+
+/// What a tensor looks like at one moment.
+pub struct Metadata {
+    /// the bytes
+    pub storage: Storage,
+    /// the shape
+    pub sizes: Dims,
+    /// distances between neighbours, in elements
+    pub strides: Dims,
+    /// the first element's index in the storage
+    pub offset: i64,
+    /// the product of the sizes
+    pub numel: i64,
+    /// the element type
+    pub dtype: DType,
+    contiguous: bool,
+    previous: *mut Metadata,
+}
+
+impl Metadata {
+    /// A view of a storage. The caller has checked that it lies within the bytes.
+    #[inline]
+    fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Self {
+        let numel = sizes.iter().product();
+        let contiguous = strides::is_contiguous(&sizes, &strides);
+        Self { storage, sizes, strides, offset, numel, dtype, contiguous, previous: ptr::null_mut() }
+    }
+}
+
+/// The state behind a tensor handle.
+pub struct TensorImpl {
+    /// The newest block; null while that is `first`.
+    current: AtomicPtr<Metadata>,
+    first: Metadata,
+    key_set: DispatchKeySet,
+    requires_grad: AtomicBool,
+    wrapped_number: AtomicBool,
+    inference: bool,
+    /// A version counter of its own, where it is not the storage's (`.data`).
+    version: Option<Box<AtomicU32>>,
+    autograd: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: `current` and the blocks behind it are published with release stores, never changed, and freed by the last
+// owner; `Metadata::previous` is only followed there. Everything else is `Send + Sync` by itself.
+unsafe impl Send for TensorImpl {}
+// SAFETY: as above.
+unsafe impl Sync for TensorImpl {}
+
+impl TensorImpl {
+    /// A tensor that views a storage.
+    ///
+    /// # Errors
+    /// When the view does not lie within the storage, or its arithmetic overflows.
+    pub fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<TensorRef> {
+        strides::numel(&sizes)?;
+        check!(offset >= 0, "Tensor: invalid storage offset {offset}");
+        check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
+        crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
+        Ok(Self::from_metadata(Metadata::new(storage, dtype, sizes, strides, offset), None))
+    }
+
+    /// A fresh dense tensor. Its elements are initialised, with no particular value.
+    ///
+    /// # Errors
+    /// When the size overflows or cannot be allocated.
+    #[inline]
+    pub fn empty(sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<TensorRef> {
+        strides::numel(&sizes)?;
+        let nbytes = strides::storage_bytes(&sizes, &strides, dtype.itemsize(), 0)?;
+        let storage = Storage::allocate(nbytes, device)?;
+        Ok(Self::from_metadata(Metadata::new(storage, dtype, sizes, strides, 0), None))
+    }
+
+    /// The same view with a version counter of its own and no autograd: `x.data`.
+    pub fn with_own_version(source: &TensorRef) -> TensorRef {
+        let m = source.metadata();
+        let copy = Metadata::new(m.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), m.offset);
+        Self::from_metadata(copy, Some(Box::default()))
+    }
+
+    #[inline]
+    fn from_metadata(first: Metadata, version: Option<Box<AtomicU32>>) -> TensorRef {
+        let inference = tls::inference_enabled();
+        let key_set = DispatchKeySet::of_tensor(first.storage.device().kind(), inference);
+        Ref::new(Self {
+            current: AtomicPtr::new(ptr::null_mut()),
+            first,
+            key_set,
+            requires_grad: AtomicBool::new(false),
+            wrapped_number: AtomicBool::new(false),
+            inference,
+            version,
+            autograd: OnceLock::new(),
+        })
+    }
+
+    /// The newest metadata.
+    #[inline]
+    pub fn metadata(&self) -> &Metadata {
+        let current = self.current.load(Ordering::Acquire);
+        if current.is_null() {
+            &self.first
+        } else {
+            // SAFETY: published blocks are never changed and live until the tensor is dropped.
+            unsafe { &*current }
+        }
+    }
+
+    /// Publishes a new view in place (`t_`, `resize_`, `set_`). Slices of the old sizes stay valid.
+    ///
+    /// # Errors
+    /// When the view does not lie within the storage, or the storage is on another device.
+    pub fn set_metadata(&self, storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
+        strides::numel(&sizes)?;
+        check!(offset >= 0, "Tensor: invalid storage offset {offset}");
+        check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
+        check!(
+            storage.device() == self.device(),
+            "Attempted to set the storage of a tensor on device \"{}\" to a storage on different device \"{}\".  This is \
+             no longer allowed; the devices must match.",
+            self.device(),
+            storage.device()
+        );
+        crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
+        let mut block = Box::new(Metadata::new(storage, dtype, sizes, strides, offset));
+        let mut seen = self.current.load(Ordering::Acquire);
+        loop {
+            block.previous = seen;
+            let raw = Box::into_raw(block);
+            match self.current.compare_exchange(seen, raw, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(()),
+                Err(now) => {
+                    seen = now;
+                    // SAFETY: the block was not published, so it is still ours alone.
+                    block = unsafe { Box::from_raw(raw) };
+                }
+            }
+        }
+    }
+
+    /// The shape.
+    #[inline]
+    pub fn sizes(&self) -> &[i64] {
+        &self.metadata().sizes
+    }
+
+    /// The strides, in elements.
+    #[inline]
+    pub fn strides(&self) -> &[i64] {
+        &self.metadata().strides
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn dim(&self) -> usize {
+        self.metadata().sizes.len()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> i64 {
+        self.metadata().numel
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.metadata().dtype
+    }
+
+    /// The first element's index in the storage.
+    #[inline]
+    pub fn storage_offset(&self) -> i64 {
+        self.metadata().offset
+    }
+
+    /// The bytes that this tensor views.
+    #[inline]
+    pub fn storage(&self) -> &Storage {
+        &self.metadata().storage
+    }
+
+    /// Where the bytes lie.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.first.storage.device()
+    }
+
+    /// How the elements are arranged.
+    pub fn layout(&self) -> Layout {
+        Layout::Strided
+    }
+
+    /// The dispatch keys that this tensor brings to a call.
+    #[inline]
+    pub fn key_set(&self) -> DispatchKeySet {
+        self.key_set
+    }
+
+    /// True if row-major without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.metadata().contiguous
+    }
+
+    /// True if contiguous in a memory format.
+    pub fn is_contiguous_in(&self, format: MemoryFormat) -> bool {
+        let m = self.metadata();
+        match format {
+            MemoryFormat::Contiguous | MemoryFormat::Preserve => m.contiguous,
+            format => strides::is_channels_last(&m.sizes, &m.strides, format),
+        }
+    }
+
+    /// True if some permutation of the dimensions is contiguous.
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        let m = self.metadata();
+        m.contiguous || strides::is_non_overlapping_and_dense(&m.sizes, &m.strides)
+    }
+
+    /// The memory format that an operator's output takes from this tensor (`suggest_memory_format`).
+    pub fn suggest_memory_format(&self) -> MemoryFormat {
+        let m = self.metadata();
+        [MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d]
+            .into_iter()
+            .find(|&format| strides::is_channels_last_like(&m.sizes, &m.strides, format))
+            .unwrap_or(MemoryFormat::Contiguous)
+    }
+
+    /// The address of the first element: an identity, not a licence to read.
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        let m = self.metadata();
+        m.storage.data_ptr().wrapping_add(m.offset as usize * m.dtype.itemsize())
+    }
+
+    /// True for a number that an operator wrapped in a tensor: it brings only its category to type promotion.
+    #[inline]
+    pub fn is_wrapped_number(&self) -> bool {
+        self.wrapped_number.load(Ordering::Relaxed)
+    }
+
+    /// Marks a 0-dim tensor as a wrapped number.
+    pub fn set_wrapped_number(&self, wrapped: bool) {
+        self.wrapped_number.store(wrapped, Ordering::Relaxed);
+    }
+
+    /// True for a tensor made in inference mode: it has no version and cannot be saved for backward.
+    #[inline]
+    pub fn is_inference(&self) -> bool {
+        self.inference
+    }
+
+    /// True if a gradient flows to or through this tensor. Set by autograd alone.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        self.requires_grad.load(Ordering::Acquire)
+    }
+
+    /// Sets what [`TensorImpl::requires_grad`] says.
+    #[inline]
+    pub fn set_requires_grad(&self, requires_grad: bool) {
+        self.requires_grad.store(requires_grad, Ordering::Release);
+    }
+
+    /// How many in-place operations have changed the elements.
+    ///
+    /// # Errors
+    /// For inference tensors, which do not count.
+    #[inline]
+    pub fn version(&self) -> Result<u32> {
+        check!(!self.inference, "Inference tensors do not track version counter.");
+        Ok(match &self.version {
+            Some(own) => own.load(Ordering::Acquire),
+            None => self.storage().version(),
+        })
+    }
+
+    /// Counts an in-place operation.
+    #[inline]
+    pub fn bump_version(&self) {
+        if self.inference {
+            return;
+        }
+        match &self.version {
+            Some(own) => {
+                own.fetch_add(1, Ordering::Release);
+            }
+            None => self.storage().bump_version(),
+        }
+    }
+
+    /// What autograd keeps with this tensor, if anything.
+    #[inline]
+    pub fn autograd(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.autograd.get().map(|slot| &**slot)
+    }
+
+    /// What autograd keeps with this tensor, made at first need.
+    pub fn autograd_or_init(&self, make: impl FnOnce() -> Box<dyn Any + Send + Sync>) -> &(dyn Any + Send + Sync) {
+        &**self.autograd.get_or_init(make)
+    }
+}
+
+impl Drop for TensorImpl {
+    #[inline]
+    fn drop(&mut self) {
+        let mut block = *self.current.get_mut();
+        while !block.is_null() {
+            // SAFETY: every published block came from `Box::into_raw` and is freed here once, by the last owner.
+            block = unsafe { Box::from_raw(block) }.previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_sizes_outlive_a_change_in_place() {
+        let sizes = Dims::from_slice(&[2, 3]);
+        let tensor = TensorImpl::empty(sizes.clone(), strides::contiguous(&sizes), DType::F32, Device::CPU).unwrap();
+        let old = tensor.sizes();
+        tensor
+            .set_metadata(tensor.storage().clone(), DType::F32, Dims::from_slice(&[3, 2]), Dims::from_slice(&[1, 3]), 0)
+            .unwrap();
+        assert_eq!(old, [2, 3]);
+        assert_eq!(tensor.sizes(), [3, 2]);
+        assert!(!tensor.is_contiguous());
+    }
+
+    #[test]
+    fn views_beyond_the_storage_are_refused() {
+        let storage = Storage::allocate(8, Device::CPU).unwrap();
+        let one = Dims::from_slice(&[1]);
+        assert!(TensorImpl::new(storage.clone(), DType::F32, Dims::from_slice(&[3]), one.clone(), 0).is_err());
+        assert!(TensorImpl::new(storage, DType::F32, Dims::from_slice(&[2]), one, 0).is_ok());
+        assert!(
+            TensorImpl::empty(Dims::from_slice(&[i64::MAX, 4]), Dims::from_slice(&[4, 1]), DType::F32, Device::CPU)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn data_has_a_version_of_its_own() {
+        let sizes = Dims::from_slice(&[2]);
+        let x = TensorImpl::empty(sizes.clone(), strides::contiguous(&sizes), DType::F32, Device::CPU).unwrap();
+        let data = TensorImpl::with_own_version(&x);
+        data.bump_version();
+        assert_eq!((x.version().unwrap(), data.version().unwrap()), (0, 1));
+    }
+}
