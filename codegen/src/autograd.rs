@@ -1,0 +1,112 @@
+//! Writes `crates/autograd/src/generated/FAMILY.rs`: a Node a derivative entry, and the wrappers at the Autograd keys.
+//!
+//! Formulas are lowered by [`crate::formula`]; reading the YAML and the schemas is not done here, nor is anything of the
+//! engine: the generated code leans on the runtime below, so that hundreds of operators stay small and compile fast.
+//!
+//! # The runtime that generated code calls (`crates/autograd`)
+//!
+//! ```text
+//! // crate::node
+//! pub type NodeRef = ..;                         // shared, cheap to clone: Arc<Node> or Ref<Node>
+//! pub trait Function: Send + Sync {
+//!     fn name(&self) -> &'static str;            // "MulBackward0"
+//!     /// One gradient an input edge. `grads`: one an output (differentiable outputs alone), undefined where nothing
+//!     /// arrived. `need[i]`: whether edge i exists and this pass wants it. Generated code returns `Grads::none(n)` when
+//!     /// all of `grads` are undefined; what is not needed stays undefined. The engine sums to the input's shape, takes the
+//!     /// real part for real inputs, casts: formulas do none of that.
+//!     fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads>;
+//!     fn release(&self) {}                       // drops what was saved; later unpacks raise the "second time" text
+//!     /// The saved `result` of a node that an in-place operator may record: `rebase_history` of a view tells it the
+//!     /// view's new grad_fn (weakly), which is not this node but CopySlices / AsStridedBackward0.
+//!     fn saved_result(&self) -> Option<&SavedVariable> { None }
+//! }
+//! pub struct Grads(SmallVec<[Option<Tensor>; 2]>);   // Deref<Target = [Option<Tensor>]>
+//! impl Grads {
+//!     pub fn none(n: usize) -> Self;
+//!     pub fn all_none(&self) -> bool;
+//!     pub fn or_zeros(&self, i: usize, node: &NodeRef) -> Result<Tensor>; // zeros as node's output i (its metadata) if undefined
+//!     pub fn set(&mut self, i: usize, grad: impl Into<Option<Tensor>>);   // out of range: ignored
+//!     pub fn set_list<G: Into<Option<Tensor>>>(&mut self, first: usize, grads: impl IntoIterator<Item = G>);
+//! }
+//!
+//! // crate::saved; `needed == false` saves nothing. Err: "Inference tensors cannot be saved for backward. ..".
+//! impl SavedVariable {                           // Send + Sync, interior mutability; pack hooks run on making
+//!     pub fn input(needed: bool, tensor: &Tensor) -> Result<Self>;
+//!     pub fn input_opt(needed: bool, tensor: Option<&Tensor>) -> Result<Self>;
+//!     pub fn original(needed: bool, self_: &Tensor) -> Result<Self>;      // in-place: a clone of the value before the write
+//!     pub fn output(needed: bool, result: &Tensor, output_nr: usize) -> Result<Self>;  // without its node (no cycle)
+//!     pub fn unpack(&self, node: &NodeRef) -> Result<Tensor>;             // checks the version; an output gets `node` back
+//!     pub fn unpack_opt(&self, node: &NodeRef) -> Result<Option<Tensor>>; // None: the argument was None
+//!     pub fn release(&self);
+//! }
+//! impl SavedList {                               // the same for `Tensor[]` and `Tensor?[]`
+//!     pub fn inputs(needed: bool, tensors: &[&Tensor]) -> Result<Self>;
+//!     pub fn inputs_opt(needed: bool, tensors: &[Option<&Tensor>]) -> Result<Self>;
+//!     pub fn outputs(needed: bool, results: &[Tensor]) -> Result<Self>;   // output_nr 0, 1, ..
+//!     pub fn unpack(&self, node: &NodeRef) -> Result<Vec<Tensor>>;
+//!     pub fn unpack_opt(&self, node: &NodeRef) -> Result<Vec<Option<Tensor>>>;
+//!     pub fn release(&self);
+//! }
+//!
+//! // crate::record
+//! pub fn needs_grad(tensors: &[&Tensor]) -> bool;             // grad mode on and any requires grad; #[inline]
+//! pub fn needs_grad_opt(tensors: &[Option<&Tensor>]) -> bool; // the same for optional ones
+//! pub struct Edges;                                           // in schema order; one edge a tensor, a list gives several
+//! impl Edges {
+//!     pub fn of(tensors: &[&Tensor]) -> Result<Self>;         // Err: a view whose grad_fn cannot be made anew
+//!     pub fn of_opt(tensors: &[Option<&Tensor>]) -> Result<Self>;
+//!     pub fn add(&mut self, tensors: &[&Tensor]) -> Result<()>;
+//!     pub fn add_opt(&mut self, tensors: &[Option<&Tensor>]) -> Result<()>;
+//!     pub fn needs(&self, i: usize) -> bool;                  // edge i leads somewhere
+//!     pub fn any(&self, edges: Range<usize>) -> bool;         // one of a list's edges does
+//! }
+//! pub fn node<F: Function + 'static>(edges: Edges, function: F) -> NodeRef;    // takes the next sequence number
+//! pub fn set_history(node: &NodeRef, outputs: &[&Tensor]);    // output i gets (node, i) and its metadata is noted;
+//! pub fn set_history_list(node: &NodeRef, outputs: &[Tensor]); // outputs of integer dtype only take up a number
+//! pub fn check_inplace(self_: &Tensor) -> Result<()>;         // "a leaf Variable that requires grad is being used in ..", views' creation
+//! pub fn rebase_history(self_: &Tensor, node: &NodeRef) -> Result<()>;         // CopySlices on the base for a view
+//! pub fn as_view(base: &Tensor, view: &Tensor, replay: Option<Replay>);        // a differentiable view; called in no-grad mode too
+//! pub fn as_views(base: &Tensor, views: &[Tensor]);           // multi-output views: CreationMeta::MultiOutputNode
+//! pub type Replay = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;      // None: as_strided of the base will do
+//! pub fn check_no_grad(tensor: &Tensor, argument: &'static str, operator: &'static str) -> Result<()>;
+//! pub fn check_no_grad_opt(tensor: Option<&Tensor>, argument: .., operator: ..) -> Result<()>;
+//!     // grad mode on and it requires grad: NotImplemented "the derivative for 'argument' is not implemented."
+//! pub fn check_out(tensors: &[&Tensor], operator: &'static str) -> Result<()>; // "add(): functions with out=... arguments don't
+//! pub fn check_out_opt(tensors: &[Option<&Tensor>], operator: ..) -> Result<()>; // support automatic differentiation, .."
+//! pub struct Options { pub dtype: DType, pub layout: Layout, pub device: Device }  // Copy
+//! impl Options { pub fn of(tensor: &Tensor) -> Self; }
+//! pub fn sizes_of(tensors: &[&Tensor]) -> Vec<Dims>;          // Dims is tensor_core::strides::Dims
+//! pub fn dtypes_of(tensors: &[&Tensor]) -> Vec<DType>;
+//!
+//! // crate::formulas: `pub fn NAME(args) -> Result<R>`, reached by any call in a formula that names no operator.
+//! //   arguments: &Tensor, Option<&Tensor>, &[Tensor], &[Option<Tensor>], i64, &[i64], f64, bool, Scalar, &str, DType,
+//! //   Option<..> of these, [bool; N] (grad_input_mask), &Options, &[Dims], &[DType];
+//! //   `grad` is &Tensor; with several differentiable outputs `grads[i]` is Option<&Tensor> (zeros where an operator
+//! //   takes it); a bare `grads` is &[Option<Tensor>].
+//! //   R: Tensor or Option<Tensor>; for a list argument Vec<Tensor> or Vec<Option<Tensor>>; for several inputs a tuple.
+//! pub fn conj(x: &Tensor) -> Result<Tensor>;                  // a cheap clone for real dtypes
+//! // crate::formulas::scalar, written `scalar::f(..)` in formulas: -> Result<Scalar>; `dims::f(..)`: -> Result<Vec<i64>>
+//! // and, for the arithmetic of Scalars in formulas, infallible: add, sub, mul, div (true division), neg, conj
+//! pub fn add(a: Scalar, b: Scalar) -> Scalar; ..
+//! ```
+//!
+//! # What a wrapper looks like
+//!
+//! ```text
+//! fn mul(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+//!     let needed = record::needs_grad(&[self_, other]);
+//!     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+//!     let result = { let _below = tls::below_autograd(); op::MUL.kernel(keys)?(keys, self_, other)? };
+//!     if needed {
+//!         let edges = Edges::of(&[self_, other])?;
+//!         let function = MulBackward0 {
+//!             self_: SavedVariable::input(edges.needs(1), self_)?,
+//!             other: SavedVariable::input(edges.needs(0), other)?,
+//!         };
+//!         record::set_history(&record::node(edges, function), &[&result]);
+//!     }
+//!     Ok(result)
+//! }
+//! ```
+//! In-place: `check_inplace`, edges and saved inputs before the call (so that a saved alias of `self` shows its old version),
+//! `rebase_history` after it. Operators that are not differentiable have no wrapper: their Autograd slots fall through.
