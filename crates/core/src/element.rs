@@ -99,3 +99,13 @@ macro_rules! dispatch {
         }
     }};
 }
+
+/// The bytes of some elements.
+pub fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
+    bytemuck::cast_slice(values)
+}
+
+/// The element that some bytes hold, wherever they lie. The slice has the element's length.
+pub fn read_unaligned<T: Element>(bytes: &[u8]) -> T {
+    bytemuck::pod_read_unaligned(bytes)
+}

@@ -76,6 +76,20 @@ impl Storage {
         Self::from_data_ptr(unsafe { DataPtr::new(pointer, nbytes, Device::CPU, deleter) }, false)
     }
 
+    /// A storage of the host that holds a copy of some bytes.
+    ///
+    /// # Errors
+    /// When there is not that much memory.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let storage = Self::allocate(bytes.len(), Device::CPU)?;
+        if !bytes.is_empty() {
+            // SAFETY: the fresh storage has that many bytes and no other owner yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.data_ptr(), bytes.len()) }
+        }
+        Ok(storage)
+    }
+
     /// The device of the bytes.
     #[inline]
     pub fn device(&self) -> Device {
@@ -191,6 +205,29 @@ impl Borrow {
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.storage.data_ptr()
+    }
+
+    /// The bytes of a storage of the host; none on other devices.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        let pointer = self.as_ptr();
+        if pointer.is_null() || !self.storage.device().is_cpu() {
+            return &[];
+        }
+        // SAFETY: the bytes are initialised and live as long as the storage; while this guard counts, kernels that write
+        // them are errors, `grow` is an error, and a second guard that writes them is an error.
+        unsafe { std::slice::from_raw_parts(pointer, self.nbytes()) }
+    }
+
+    /// The bytes of a storage of the host, to write; none for a reader and on other devices.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let pointer = self.as_ptr();
+        if pointer.is_null() || !self.writes || !self.storage.device().is_cpu() {
+            return &mut [];
+        }
+        // SAFETY: as in `bytes`; this is the one writer, and it is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(pointer, self.nbytes()) }
     }
 
     /// How many bytes there are.

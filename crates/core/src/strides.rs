@@ -1,5 +1,6 @@
 //! Arithmetic on sizes and strides: contiguity, views, broadcasting, bounds. No tensors here.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use smallvec::SmallVec;
@@ -164,6 +165,78 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
         next *= sizes[i];
     }
     true
+}
+
+/// Dimensions, innermost first, by an order with ties: `compare(a, b)` is `Greater` if `a` must lie outside of `b`, and
+/// `Equal` if that cannot be told. Ties keep the row-major order. This is PyTorch's insertion sort: with an order that is not
+/// transitive, the way it is sorted is part of the result.
+pub fn order_dims(ndim: usize, compare: impl Fn(usize, usize) -> Ordering) -> SmallVec<[usize; 5]> {
+    let mut order: SmallVec<[usize; 5]> = (0..ndim).rev().collect();
+    for i in 1..ndim {
+        let mut moving = i;
+        for below in (0..i).rev() {
+            match compare(order[below], order[moving]) {
+                Ordering::Greater => {
+                    order.swap(below, moving);
+                    moving = below;
+                }
+                Ordering::Less => break,
+                Ordering::Equal => {}
+            }
+        }
+    }
+    order
+}
+
+/// Strides without gaps or overlap that keep the order of the dimensions (`infer_dense_strides`): what `empty_like` gives.
+pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
+    if is_non_overlapping_and_dense(sizes, strides) {
+        return Dims::from_slice(strides);
+    }
+    let order = order_dims(sizes.len(), |a, b| match (strides[a], strides[b]) {
+        (0, _) | (_, 0) => Ordering::Equal,
+        (x, y) if x == y && sizes[a] > sizes[b] => Ordering::Greater,
+        (x, y) => x.cmp(&y),
+    });
+    let mut dense = Dims::from_elem(1, sizes.len());
+    let mut next = 1i64;
+    for dim in order {
+        dense[dim] = next;
+        next = next.wrapping_mul(sizes[dim].max(1));
+    }
+    dense
+}
+
+/// Dense strides in the dimension order of given strides (`infer_dense_strides`): what "preserve" makes of a tensor with
+/// gaps. Dimensions that stride 0 leaves undecided keep their place.
+pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
+    let mut order: SmallVec<[usize; 5]> = (0..sizes.len()).rev().collect();
+    // Positive when `a` must come after `b` (is further out), negative before, 0 undecided.
+    let compare = |a: usize, b: usize| match (strides[a], strides[b]) {
+        (0, _) | (_, 0) => 0,
+        (x, y) if x != y => (x > y) as i32 - (x < y) as i32,
+        _ => (sizes[a] > sizes[b]) as i32,
+    };
+    for i in 1..order.len() {
+        let mut at = i;
+        for before in (0..i).rev() {
+            match compare(order[before], order[at]) {
+                0 => {}
+                c if c > 0 => {
+                    order.swap(before, at);
+                    at = before;
+                }
+                _ => break,
+            }
+        }
+    }
+    let mut out = Dims::from_elem(1, sizes.len());
+    let mut next = 1i64;
+    for dim in order {
+        out[dim] = next;
+        next = next.wrapping_mul(sizes[dim].max(1));
+    }
+    out
 }
 
 /// The bytes that a view needs from the start of its storage.

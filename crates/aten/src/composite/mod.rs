@@ -1,0 +1,7 @@
+//! Bodies that serve every backend: views, factories, copies, and operators made of other operators.
+//!
+//! Implicit composites call dispatched operators only, so that gradients follow. A file a family, a function an overload.
+
+pub mod copy;
+pub mod factory;
+pub mod view;

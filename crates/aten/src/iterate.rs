@@ -1,0 +1,112 @@
+//! Element-wise operators around a planned iterator: the standard shape rules, and the run of a kernel with its casts.
+
+use tensor_core::iter::{IterConfig, TensorIter};
+use tensor_core::{Device, Result};
+
+use crate::composite::copy;
+use crate::kernels::{Columns, IterKernel};
+use crate::{Out, Tensor};
+
+/// One input and an output of its dtype.
+pub fn unary(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
+    IterConfig::unary_op(out.target(0).map(Tensor::as_impl), a.as_impl()).build()
+}
+
+/// One input; integers compute in the default float dtype.
+pub fn unary_float(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
+    IterConfig::unary_float_op(out.target(0).map(Tensor::as_impl), a.as_impl()).build()
+}
+
+/// One input and a truth value.
+pub fn predicate(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
+    IterConfig::predicate_op(out.target(0).map(Tensor::as_impl), a.as_impl()).build()
+}
+
+/// Two inputs that broadcast and promote.
+pub fn binary(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+    IterConfig::binary_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
+}
+
+/// Two inputs that broadcast and promote; integers compute in the default float dtype.
+pub fn binary_float(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+    IterConfig::binary_float_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
+}
+
+/// Two inputs that broadcast and promote, and a truth value.
+pub fn comparison(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+    IterConfig::comparison_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
+}
+
+/// Three inputs that broadcast and promote.
+pub fn ternary(out: Out<'_>, a: &Tensor, b: &Tensor, c: &Tensor) -> Result<TensorIter> {
+    IterConfig::ternary_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl(), c.as_impl()).build()
+}
+
+/// Runs the kernel of a plan's dtype and device, with the casts that are due around it, and gives output 0.
+///
+/// Outputs that existed count a write. Nothing runs on the meta device.
+///
+/// # Errors
+/// `NotImplemented` when the device or dtype has no kernel; before anything is written.
+#[inline]
+pub fn run(
+    iter: TensorIter,
+    out: Out<'_>,
+    name: &'static str,
+    column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
+) -> Result<Tensor> {
+    let mut outputs = run_all(iter, out, name, column)?;
+    match outputs.next() {
+        Some(output) => Ok(output),
+        None => tensor_core::bail!(Runtime, "{name}: the plan has no output"),
+    }
+}
+
+/// [`run`] for operators with several outputs.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_all(
+    mut iter: TensorIter,
+    out: Out<'_>,
+    name: &'static str,
+    column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
+) -> Result<impl Iterator<Item = Tensor>> {
+    let existed = !matches!(out, Out::Fresh);
+    if !iter.device().is_meta() {
+        let kernel = column(iter.device())?.get(iter.common_dtype(), name)?;
+        if iter.numel() > 0 {
+            if !iter.is_ready() {
+                cast_operands(&mut iter)?;
+            }
+            kernel(&iter)?;
+        }
+    }
+    for i in 0..iter.num_outputs() {
+        let operand = iter.operand(i);
+        match &operand.original {
+            Some(original) => {
+                let (original, computed) =
+                    (Tensor::from_impl(original.clone()), Tensor::from_impl(operand.tensor.clone()));
+                copy::copy_(&original, &computed, false)?;
+            }
+            None if existed => operand.tensor.bump_version(),
+            None => {}
+        }
+    }
+    Ok(iter.into_outputs().map(Tensor::from_impl))
+}
+
+/// Gives every operand the dtype that the kernel sees.
+fn cast_operands(iter: &mut TensorIter) -> Result<()> {
+    for cast in iter.casts() {
+        let temporary = Tensor::from_impl(iter.temporary(cast.index)?);
+        if !cast.is_output {
+            let source = Tensor::from_impl(iter.operand(cast.index).tensor.clone());
+            copy::copy_(&temporary, &source, false)?;
+        }
+        iter.set_operand(cast.index, temporary.into_impl())?;
+    }
+    Ok(())
+}

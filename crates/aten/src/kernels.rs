@@ -1,0 +1,42 @@
+//! Tables of backend kernels: a struct a family (generated), a column a dtype. Backends submit them; operators look up.
+
+use tensor_core::iter::TensorIter;
+use tensor_core::{DType, Device, Error, ErrorKind, Result};
+
+/// A kernel that fills the outputs of a planned iterator.
+pub type IterKernel = fn(&TensorIter) -> Result<()>;
+
+/// One kernel for each dtype that has it.
+#[derive(Clone, Copy)]
+pub struct Columns<K: 'static>(pub [Option<K>; DType::COUNT]);
+
+impl<K: Copy> Columns<K> {
+    /// A kernel that no dtype has.
+    pub const NONE: Self = Self([None; DType::COUNT]);
+
+    /// The kernel of a dtype; `name` is what upstream's error calls it.
+    ///
+    /// # Errors
+    /// `NotImplemented`: `"add_stub" not implemented for 'Bool'`.
+    #[inline]
+    pub fn get(&self, dtype: DType, name: &str) -> Result<K> {
+        match self.0[dtype.index()] {
+            Some(kernel) => Ok(kernel),
+            None => Err(not_implemented(name, dtype)),
+        }
+    }
+}
+
+#[cold]
+fn not_implemented(name: &str, dtype: DType) -> Error {
+    Error::new(ErrorKind::NotImplemented, format!("\"{name}\" not implemented for '{}'", dtype.cpp_name()))
+}
+
+/// The error of a family's table that no linked backend brings.
+#[cold]
+pub fn no_table(family: &str, device: Device) -> Error {
+    Error::new(
+        ErrorKind::NotImplemented,
+        format!("no linked backend has the '{family}' kernels for device '{device}': enable it in the crate `tensor`"),
+    )
+}

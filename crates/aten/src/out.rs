@@ -1,0 +1,136 @@
+//! [`Out`]: where a native function puts its results, so that one function serves its functional, in-place and out forms.
+
+use tensor_core::strides::{self, Dims};
+use tensor_core::{DType, Device, Result, check, overlap};
+
+use crate::Tensor;
+
+/// Which variant of an operator runs.
+#[derive(Clone, Copy)]
+pub enum Out<'a> {
+    /// functional: results are fresh
+    Fresh,
+    /// in-place: the result is this tensor
+    InPlace(&'a Tensor),
+    /// `out=`: results are these tensors, resized where needed
+    Into(&'a [&'a Tensor]),
+}
+
+/// What a result looks like.
+pub struct Spec {
+    /// the shape
+    pub sizes: Dims,
+    /// strides, row-major when absent
+    pub strides: Option<Dims>,
+    /// the element type
+    pub dtype: DType,
+    /// where it lies
+    pub device: Device,
+}
+
+impl Spec {
+    /// A row-major result.
+    pub fn dense(sizes: &[i64], dtype: DType, device: Device) -> Self {
+        Self { sizes: Dims::from_slice(sizes), strides: None, dtype, device }
+    }
+
+    /// A row-major result with the dtype and device of another tensor.
+    pub fn like(sizes: &[i64], other: &Tensor) -> Self {
+        Self::dense(sizes, other.dtype(), other.device())
+    }
+}
+
+/// A result on its way: the kernel writes `tensor`, which overlaps no input; [`Slot::finish`] brings it where it belongs.
+pub struct Slot {
+    /// dense in the spec's strides, not overlapping any input
+    pub tensor: Tensor,
+    target: Option<Tensor>,
+}
+
+impl<'a> Out<'a> {
+    /// The tensor that result `i` must end in, if it is not fresh.
+    pub fn target(&self, i: usize) -> Option<&'a Tensor> {
+        match self {
+            Self::Fresh => None,
+            Self::InPlace(t) => (i == 0).then_some(t),
+            Self::Into(list) => list.get(i).copied(),
+        }
+    }
+
+    /// Checks result `i` against its spec, and gives the tensor that a kernel may fill. `inputs` are what it reads.
+    ///
+    /// # Errors
+    /// When an out tensor has another dtype or device, or an in-place one another shape.
+    pub fn prepare(&self, i: usize, spec: Spec, inputs: &[&Tensor]) -> Result<Slot> {
+        let Spec { sizes, strides, dtype, device } = spec;
+        let strides = strides.unwrap_or_else(|| strides::contiguous(&sizes));
+        let Some(target) = self.target(i) else {
+            return Ok(Slot { tensor: Tensor::new_strided(sizes, strides, dtype, device)?, target: None });
+        };
+        check!(
+            target.dtype() == dtype,
+            "Expected out tensor to have dtype {}, but got {} instead",
+            dtype.c_name(),
+            target.dtype().c_name()
+        );
+        check!(
+            target.device() == device,
+            "Expected out tensor to have device {device}, but got {} instead",
+            target.device()
+        );
+        if target.sizes() != sizes.as_slice() {
+            match self {
+                Self::InPlace(_) => check!(
+                    false,
+                    "Bad in-place call: input tensor size {} and output tensor size {} should match",
+                    strides::show(target.sizes()),
+                    strides::show(&sizes)
+                ),
+                _ => resize_output(target, &sizes, &strides)?,
+            }
+        } else {
+            overlap::assert_no_internal_overlap(target.as_impl())?;
+        }
+        let direct = target.strides() == strides.as_slice()
+            && !inputs.iter().any(|input| input.storage().ptr_eq(target.storage()));
+        let tensor = if direct { target.clone() } else { Tensor::new_strided(sizes, strides, dtype, device)? };
+        Ok(Slot { tensor, target: Some(target.clone()) })
+    }
+}
+
+/// Gives an out tensor a new shape, growing its storage where needed (`resize_output`).
+///
+/// # Errors
+/// When the storage cannot grow.
+pub fn resize_output(target: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<()> {
+    let needed = strides::storage_bytes(sizes, strides, target.element_size(), target.storage_offset())?;
+    target.storage().grow(needed)?;
+    target.as_impl().set_metadata(
+        target.storage().clone(),
+        target.dtype(),
+        Dims::from_slice(sizes),
+        Dims::from_slice(strides),
+        target.storage_offset(),
+    )
+}
+
+impl Slot {
+    /// The result: copied into its target where the kernel could not write that, and counted as a write.
+    ///
+    /// # Errors
+    /// When the copy fails.
+    pub fn finish(self) -> Result<Tensor> {
+        let Some(target) = self.target else { return Ok(self.tensor) };
+        if target.is_same(&self.tensor) {
+            target.as_impl().bump_version();
+        } else {
+            crate::ops::copy_(&target, &self.tensor, false)?;
+        }
+        Ok(target)
+    }
+
+    /// True on the device without memory: nothing to compute.
+    pub fn is_meta(&self) -> bool {
+        self.tensor.is_meta()
+    }
+}
