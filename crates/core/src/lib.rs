@@ -16,6 +16,7 @@ pub mod error;
 pub mod generator;
 pub mod iter;
 pub mod layout;
+pub mod overlap;
 pub mod promotion;
 pub mod refcount;
 pub mod scalar;

@@ -97,7 +97,7 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
                 // A later (outer) dimension of size 0 would still make it contiguous.
                 return sizes.contains(&0);
             }
-            next *= size;
+            next = i64::wrapping_mul(next, size);
         }
     }
     true
@@ -116,7 +116,7 @@ pub fn is_channels_last(sizes: &[i64], strides: &[i64], format: MemoryFormat) ->
             if strides[dim] != next {
                 return false;
             }
-            next *= sizes[dim];
+            next = i64::wrapping_mul(next, sizes[dim]);
         }
     }
     true
@@ -162,7 +162,7 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
         if strides[i] != next {
             return false;
         }
-        next *= sizes[i];
+        next = i64::wrapping_mul(next, sizes[i]);
     }
     true
 }
@@ -188,7 +188,8 @@ pub fn order_dims(ndim: usize, compare: impl Fn(usize, usize) -> Ordering) -> Sm
     order
 }
 
-/// Strides without gaps or overlap that keep the order of the dimensions (`infer_dense_strides`): what `empty_like` gives.
+/// Dense strides in the dimension order of given strides (`infer_dense_strides`): what "preserve" makes of a tensor with
+/// gaps. Those of a dense tensor are kept.
 pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
     if is_non_overlapping_and_dense(sizes, strides) {
         return Dims::from_slice(strides);
@@ -205,38 +206,6 @@ pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
         next = next.wrapping_mul(sizes[dim].max(1));
     }
     dense
-}
-
-/// Dense strides in the dimension order of given strides (`infer_dense_strides`): what "preserve" makes of a tensor with
-/// gaps. Dimensions that stride 0 leaves undecided keep their place.
-pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
-    let mut order: SmallVec<[usize; 5]> = (0..sizes.len()).rev().collect();
-    // Positive when `a` must come after `b` (is further out), negative before, 0 undecided.
-    let compare = |a: usize, b: usize| match (strides[a], strides[b]) {
-        (0, _) | (_, 0) => 0,
-        (x, y) if x != y => (x > y) as i32 - (x < y) as i32,
-        _ => (sizes[a] > sizes[b]) as i32,
-    };
-    for i in 1..order.len() {
-        let mut at = i;
-        for before in (0..i).rev() {
-            match compare(order[before], order[at]) {
-                0 => {}
-                c if c > 0 => {
-                    order.swap(before, at);
-                    at = before;
-                }
-                _ => break,
-            }
-        }
-    }
-    let mut out = Dims::from_elem(1, sizes.len());
-    let mut next = 1i64;
-    for dim in order {
-        out[dim] = next;
-        next = next.wrapping_mul(sizes[dim].max(1));
-    }
-    out
 }
 
 /// The bytes that a view needs from the start of its storage.

@@ -37,9 +37,22 @@ impl Metadata {
     /// A view of a storage. The caller has checked that it lies within the bytes.
     #[inline]
     fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Self {
-        let numel = sizes.iter().product();
+        // Overflows only beside a size of 0.
+        let numel = sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
         let contiguous = strides::is_contiguous(&sizes, &strides);
         Self { storage, sizes, strides, offset, numel, dtype, contiguous, previous: ptr::null_mut() }
+    }
+
+    /// True if row-major without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.contiguous
+    }
+
+    /// True if some permutation of the dimensions is contiguous.
+    #[inline]
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        self.contiguous || strides::is_non_overlapping_and_dense(&self.sizes, &self.strides)
     }
 }
 
@@ -231,8 +244,7 @@ impl TensorImpl {
 
     /// True if some permutation of the dimensions is contiguous.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
-        let m = self.metadata();
-        m.contiguous || strides::is_non_overlapping_and_dense(&m.sizes, &m.strides)
+        self.metadata().is_non_overlapping_and_dense()
     }
 
     /// The memory format that an operator's output takes from this tensor (`suggest_memory_format`).

@@ -1,0 +1,304 @@
+//! The planner of element-wise operators and reductions: PyTorch's TensorIterator without its loops.
+//!
+//! [`IterConfig`] names operands and rules; [`IterConfig::build`] broadcasts shapes, promotes dtypes, checks devices and memory
+//! overlap, allocates or resizes outputs, orders and merges dimensions. The resulting [`TensorIter`] says how to walk.
+//! Kernels and the loops around them live in the backends; this module never touches an element.
+//!
+//! Dimension 0 of a plan is the innermost one, and there is always at least one: a 0-dim operation has the shape `[1]`.
+
+mod config;
+mod layout;
+mod locked;
+mod plan;
+mod types;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::mem;
+
+use smallvec::SmallVec;
+
+pub use config::IterConfig;
+pub use locked::Locked;
+pub use plan::resize_output;
+
+use crate::strides::{self, Dims};
+use crate::tensor_impl::Metadata;
+use crate::{DType, Device, Ref, Result, Scalar, TensorImpl, TensorRef, check};
+
+/// Strides in bytes, innermost dimension first.
+pub type ByteStrides = SmallVec<[isize; 5]>;
+
+/// A tensor of a plan.
+pub struct Operand {
+    /// what the kernel reads or writes
+    pub tensor: TensorRef,
+    /// the dtype that the kernel sees; while it is not the tensor's, a cast is due ([`TensorIter::casts`])
+    pub dtype: DType,
+    /// bytes from one index of each merged dimension to the next; 0 where broadcast
+    pub strides: ByteStrides,
+    /// true if the kernel writes it
+    pub is_output: bool,
+    /// true if the plan is its only owner, so that it needs no lock while the kernel runs
+    pub fresh: bool,
+    /// true if the planner gave the tensor a new shape
+    pub resized: bool,
+    /// the output that the caller gets, where `tensor` is a temporary of another dtype
+    pub original: Option<TensorRef>,
+    /// The metadata that was planned with, by address. Blocks live as long as their tensor, so it names one block.
+    planned: usize,
+}
+
+impl Operand {
+    fn new(tensor: TensorRef, meta: *const Metadata, dtype: DType, is_output: bool) -> Self {
+        let planned = meta as usize;
+        Self {
+            tensor,
+            dtype,
+            strides: ByteStrides::new(),
+            is_output,
+            fresh: false,
+            resized: false,
+            original: None,
+            planned,
+        }
+    }
+
+    /// What the tensor looked like when it was planned.
+    ///
+    /// # Errors
+    /// When another thread has changed the tensor's shape or storage since.
+    #[inline]
+    pub fn metadata(&self) -> Result<&Metadata> {
+        let meta = self.tensor.metadata();
+        check!(
+            std::ptr::from_ref(meta) as usize == self.planned,
+            "a tensor's metadata was changed by another thread during an operation"
+        );
+        Ok(meta)
+    }
+}
+
+/// A cast that is due before the kernel runs: see [`TensorIter::casts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// the operand
+    pub index: usize,
+    /// the dtype of the operand's tensor
+    pub from: DType,
+    /// the dtype that the kernel sees: the temporary's
+    pub to: DType,
+    /// true if the temporary is written, and copied to the tensor after the kernel
+    pub is_output: bool,
+}
+
+/// A planned operation: operands with the strides of one shape that walks them all.
+pub struct TensorIter {
+    operands: SmallVec<[Operand; 4]>,
+    num_outputs: usize,
+    /// Merged, innermost first.
+    shape: Dims,
+    /// As the user sees it.
+    sizes: Dims,
+    numel: i64,
+    common_dtype: DType,
+    device: Device,
+    is_reduction: bool,
+    static_shape: bool,
+    params: SmallVec<[Scalar; 2]>,
+}
+
+impl TensorIter {
+    /// The merged shape, innermost dimension first.
+    #[inline]
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// The number of merged dimensions, at least 1.
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of steps of the walk: the elements of the broadcast shape.
+    #[inline]
+    pub fn numel(&self) -> i64 {
+        self.numel
+    }
+
+    /// The broadcast shape, as the user sees it: outermost dimension first, nothing merged.
+    #[inline]
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
+    }
+
+    /// The dtype that the inputs promote to; without promotion the first input's, without inputs the first output's.
+    #[inline]
+    pub fn common_dtype(&self) -> DType {
+        self.common_dtype
+    }
+
+    /// The dtype that the kernel sees of an operand.
+    #[inline]
+    pub fn dtype(&self, i: usize) -> DType {
+        self.operands[i].dtype
+    }
+
+    /// Where the operation runs.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// True for a reduction: [`TensorIter::num_reduce_dims`] inner dimensions are summed over.
+    #[inline]
+    pub fn is_reduction(&self) -> bool {
+        self.is_reduction
+    }
+
+    /// How many inner dimensions the first output does not move along.
+    pub fn num_reduce_dims(&self) -> usize {
+        self.operands.first().map_or(0, |out| out.strides.iter().take_while(|&&stride| stride == 0).count())
+    }
+
+    /// How many of the operands are outputs. They come first.
+    #[inline]
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// Outputs, then inputs.
+    #[inline]
+    pub fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// Operand `i`, outputs first.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    #[inline]
+    pub fn operand(&self, i: usize) -> &Operand {
+        &self.operands[i]
+    }
+
+    /// Input `i`.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    #[inline]
+    pub fn input(&self, i: usize) -> &Operand {
+        &self.operands[self.num_outputs + i]
+    }
+
+    /// Output `i`, as the caller of the operator gets it.
+    ///
+    /// # Panics
+    /// When there are not that many operands.
+    #[inline]
+    pub fn output(&self, i: usize) -> &TensorRef {
+        let operand = &self.operands[i];
+        operand.original.as_ref().unwrap_or(&operand.tensor)
+    }
+
+    /// The outputs, without another count of their references.
+    pub fn into_outputs(self) -> impl Iterator<Item = TensorRef> {
+        self.operands.into_iter().take(self.num_outputs).map(|operand| operand.original.unwrap_or(operand.tensor))
+    }
+
+    /// Bytes between neighbours of operand `i` in the innermost dimension.
+    #[inline]
+    pub fn strides0(&self, i: usize) -> isize {
+        self.operands[i].strides.first().copied().unwrap_or(0)
+    }
+
+    /// Bytes between neighbours of operand `i` in the second dimension; 0 where there is none.
+    #[inline]
+    pub fn strides1(&self, i: usize) -> isize {
+        self.operands[i].strides.get(1).copied().unwrap_or(0)
+    }
+
+    /// True if every operand is one run of elements without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let dense = |operand: &Operand| operand.strides.first() == Some(&(operand.dtype.itemsize() as isize));
+        self.shape.len() == 1 && self.operands.iter().all(dense)
+    }
+
+    /// Sets the numbers that the kernel takes beside its operands.
+    pub fn set_params(&mut self, params: &[Scalar]) {
+        self.params = SmallVec::from_slice(params);
+    }
+
+    /// Number `i` of [`TensorIter::set_params`]; 0 where none was set.
+    #[inline]
+    pub fn param(&self, i: usize) -> Scalar {
+        self.params.get(i).copied().unwrap_or(Scalar::Int(0))
+    }
+
+    /// The casts that are due: operands whose tensor has another dtype than the kernel sees.
+    ///
+    /// For each, give [`TensorIter::set_operand`] a [`TensorIter::temporary`], filled first if it is an input. Once the kernel
+    /// has run, copy each output's `tensor` to its `original`. Nothing is to be done on the meta device.
+    pub fn casts(&self) -> SmallVec<[Cast; 4]> {
+        let due = self.operands.iter().enumerate().filter(|(_, operand)| operand.tensor.dtype() != operand.dtype);
+        due.map(|(index, operand)| Cast {
+            index,
+            from: operand.tensor.dtype(),
+            to: operand.dtype,
+            is_output: operand.is_output,
+        })
+        .collect()
+    }
+
+    /// True if no cast is due: the kernel may run.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.operands.iter().all(|operand| operand.tensor.dtype() == operand.dtype)
+    }
+
+    /// A fresh tensor for a cast of operand `i`: its shape, the dtype that the kernel sees, the order of its dimensions.
+    ///
+    /// # Errors
+    /// When there is no such operand, or not enough memory.
+    pub fn temporary(&self, i: usize) -> Result<TensorRef> {
+        check!(i < self.operands.len(), "the operation has no operand {i}");
+        let operand = &self.operands[i];
+        let meta = operand.metadata()?;
+        let strides = strides::dense_like(&meta.sizes, &meta.strides);
+        TensorImpl::empty(Dims::from_slice(&meta.sizes), strides, operand.dtype, meta.storage.device())
+    }
+
+    /// Replaces the tensor of operand `i` and plans the walk anew. A replaced output is kept as its `original`.
+    ///
+    /// # Errors
+    /// When the tensor has another shape than the one that it replaces, or not the dtype that the kernel sees.
+    pub fn set_operand(&mut self, i: usize, tensor: TensorRef) -> Result<()> {
+        check!(i < self.operands.len(), "the operation has no operand {i}");
+        let operand = &mut self.operands[i];
+        let meta = tensor.metadata();
+        check!(
+            meta.dtype == operand.dtype,
+            "Found dtype {} but expected {}",
+            meta.dtype.cpp_name(),
+            operand.dtype.cpp_name()
+        );
+        let old = &operand.metadata()?.sizes;
+        check!(
+            meta.sizes == *old,
+            "an operand of shape {} cannot be replaced by one of shape {}",
+            strides::show(old),
+            strides::show(&meta.sizes)
+        );
+        operand.planned = std::ptr::from_ref(meta) as usize;
+        operand.fresh = Ref::use_count(&tensor) == 1 && meta.storage.use_count() == 1;
+        let old = mem::replace(&mut operand.tensor, tensor);
+        if operand.is_output && operand.original.is_none() {
+            operand.original = Some(old);
+        }
+        self.replan()
+    }
+}
