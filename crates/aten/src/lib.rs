@@ -13,6 +13,7 @@ pub mod ivalue;
 pub mod kernels;
 pub mod operand;
 pub mod out;
+pub mod printing;
 pub mod tensor;
 
 pub use inventory;
