@@ -124,7 +124,7 @@ impl<'a> IterConfig<'a> {
         Ok(iter)
     }
 
-    fn plan_general(self) -> Result<TensorIter> {
+    pub(super) fn plan_general(self) -> Result<TensorIter> {
         check!(
             self.operands[self.num_outputs..].iter().all(Option::is_some),
             "an operation needs its inputs to be defined"
