@@ -131,6 +131,32 @@ fn replay_all(sequences: &str) {
 }
 
 #[test]
+fn every_dtype_draws_as_pytorch() {
+    replay_all(include_str!("data/rng_dtypes.json"));
+}
+
+#[test]
 fn streams_are_pytorchs_bit_for_bit() {
     replay_all(include_str!("data/rng.json"));
+}
+
+/// FNV-1a, so that a state of 5056 bytes is one number here.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ b as u64).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[test]
+fn states_are_pytorchs_byte_for_byte() {
+    // Hashes of `torch.get_rng_state()` after `manual_seed((7 << 32) + 5)`, then `randn(3)`, then `rand(700)`.
+    let generator = Generator::with_seed((7 << 32) + 5);
+    assert_eq!(hash(&generator.get_state()), 0xb7d9_c8e0_1f84_03c7);
+    generator.lock().normal_fill(&mut [0f32; 3], 0.0, 1.0);
+    assert_eq!(hash(&generator.get_state()), 0x134e_b94d_3e51_414d);
+    generator.lock().uniform_fill(&mut [0f32; 700], 0.0, 1.0);
+    let state = generator.get_state();
+    assert_eq!(hash(&state), 0x8104_d4b3_634f_966f);
+    let other = Generator::new();
+    other.set_state(&state).unwrap();
+    assert_eq!(other.initial_seed(), (7 << 32) + 5);
+    assert_eq!(other.lock().normal(0.0, 1.0).to_bits(), generator.lock().normal(0.0, 1.0).to_bits());
 }

@@ -235,7 +235,7 @@ impl GeneratorState {
                 radius * theta.cos()
             }
         };
-        unit * std + mean
+        unit.mul_add(std, mean)
     }
 
     /// The exponential of a normal number.
@@ -256,7 +256,7 @@ impl GeneratorState {
 
     /// A Cauchy number.
     pub fn cauchy(&mut self, median: f64, sigma: f64) -> f64 {
-        median + sigma * (std::f64::consts::PI * (f64::unit(self) - 0.5)).tan()
+        (std::f64::consts::PI * (f64::unit(self) - 0.5)).tan().mul_add(sigma, median)
     }
 
     /// A Poisson number of rate `lambda`, which is not negative.

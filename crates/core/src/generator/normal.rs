@@ -64,7 +64,8 @@ pub(super) fn blocks_f64(data: &mut [f64], mean: f64, std: f64) {
         for j in 0..8 {
             let radius = (-2.0 * (1.0 - block[j]).ln()).sqrt();
             let (sin, cos) = (2.0 * std::f64::consts::PI * block[j + 8]).sin_cos();
-            (block[j], block[j + 8]) = (radius * cos * std + mean, radius * sin * std + mean);
+            block[j] = (radius * cos).mul_add(std, mean);
+            block[j + 8] = (radius * sin).mul_add(std, mean);
         }
     }
 }
