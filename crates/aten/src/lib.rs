@@ -5,17 +5,24 @@
 //! [`kernels`]. Autograd is above: this crate reaches it through [`hooks`] alone.
 #![forbid(unsafe_code)]
 
+pub mod accessor;
 pub mod boxed;
+pub mod composite;
 pub mod dispatch;
+#[rustfmt::skip]
+pub mod generated;
 pub mod hooks;
 pub mod iterate;
 pub mod ivalue;
 pub mod kernels;
+pub mod meta;
+pub mod native;
 pub mod operand;
 pub mod out;
 pub mod printing;
 pub mod tensor;
 
+pub use generated::{op, ops};
 pub use inventory;
 pub use ivalue::{IValue, Stack};
 pub use operand::{Arg, Operand};

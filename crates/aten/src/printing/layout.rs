@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use smallvec::SmallVec;
+use tensor_core::tensor_impl::Metadata;
 use tensor_core::{Element, Result, Scalar, bail, dispatch, element};
 
 use super::PrintOptions;
@@ -50,16 +51,17 @@ impl Sample {
     /// # Errors
     /// When a writer of the storage is out.
     pub fn read(tensor: &Tensor, options: &PrintOptions) -> Result<Self> {
-        let summarize = tensor.numel() as u64 > options.threshold as u64;
-        let axes: Axes = tensor.sizes().iter().map(|&size| Axis::new(size, summarize, options.edgeitems)).collect();
-        let values = dispatch!(tensor.dtype(), T => read::<T>(tensor, &axes))?;
-        if tensor.is_complex() {
+        let metadata = tensor.as_impl().metadata();
+        let summarize = metadata.numel as u64 > options.threshold as u64;
+        let axes: Axes = metadata.sizes.iter().map(|&size| Axis::new(size, summarize, options.edgeitems)).collect();
+        let values = dispatch!(metadata.dtype, T => read::<T>(metadata, &axes))?;
+        if metadata.dtype.is_complex() {
             let part = |f: fn(Scalar) -> f64| -> Vec<f64> { values.iter().map(|&v| f(v)).collect() };
             let first = Column::real(&part(|v| v.to_complex().re), options);
             let second = Column::real(&part(|v| v.to_complex().im), options);
             return Ok(Self { axes, first, second: Some(second) });
         }
-        let first = if tensor.is_floating_point() {
+        let first = if metadata.dtype.is_floating_point() {
             Column::real(&values.iter().map(|v| v.to_f64()).collect::<Vec<_>>(), options)
         } else {
             Column::exact(values.iter().map(|&v| exact(v)).collect())
@@ -157,10 +159,10 @@ fn exact(value: Scalar) -> String {
 }
 
 /// The elements at the shown items of each dimension.
-fn read<T: Element>(tensor: &Tensor, axes: &[Axis]) -> Result<Vec<Scalar>> {
-    let borrow = tensor.storage().borrow()?;
+fn read<T: Element>(tensor: &Metadata, axes: &[Axis]) -> Result<Vec<Scalar>> {
+    let borrow = tensor.storage.borrow()?;
     let bytes = borrow.bytes();
-    let (strides, itemsize) = (tensor.strides(), tensor.element_size());
+    let (strides, itemsize) = (&tensor.strides, size_of::<T>());
     let mut values = Vec::new();
     if axes.iter().any(|axis| axis.shown == 0) {
         return Ok(values);
@@ -169,7 +171,7 @@ fn read<T: Element>(tensor: &Tensor, axes: &[Axis]) -> Result<Vec<Scalar>> {
     loop {
         let offsets =
             items.iter().zip(axes).zip(strides).map(|((&item, axis), &stride)| axis.index(item) as i64 * stride);
-        let start = (tensor.storage_offset() + offsets.sum::<i64>()) as usize * itemsize;
+        let start = (tensor.offset + offsets.sum::<i64>()) as usize * itemsize;
         match bytes.get(start..start + itemsize) {
             Some(bytes) => values.push(element::read_unaligned::<T>(bytes).to_scalar()),
             None => bail!(Runtime, "the elements lie outside of the storage"),
