@@ -1,0 +1,164 @@
+//! Counts of a run: the table by operator, the failures, the last line, the JSON file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value as Json, json};
+
+use crate::run::{Item, Outcome};
+
+/// How many items passed, failed, or lack their operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Everything recorded holds.
+    pub passed: usize,
+    /// Something does not, or the item is skipped.
+    pub failed: usize,
+    /// The operator is not registered.
+    pub missing: usize,
+}
+
+impl Counts {
+    fn add(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Passed => self.passed += 1,
+            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Missing => self.missing += 1,
+        }
+    }
+
+    /// All items.
+    pub fn total(&self) -> usize {
+        self.passed + self.failed + self.missing
+    }
+
+    fn json(&self) -> Json {
+        json!({"passed": self.passed, "failed": self.failed, "missing": self.missing})
+    }
+}
+
+/// The counts of a run, over all and by group.
+pub struct Report<'a> {
+    items: &'a [Item],
+    /// Over all items.
+    pub all: Counts,
+    groups: BTreeMap<&'a str, Counts>,
+    tiers: BTreeMap<u8, Counts>,
+}
+
+impl<'a> Report<'a> {
+    /// Counts a run's items.
+    pub fn new(items: &'a [Item]) -> Self {
+        let mut report = Self { items, all: Counts::default(), groups: BTreeMap::new(), tiers: BTreeMap::new() };
+        for item in items {
+            report.all.add(&item.outcome);
+            report.groups.entry(&item.group).or_default().add(&item.outcome);
+            report.tiers.entry(item.tier).or_default().add(&item.outcome);
+        }
+        report
+    }
+
+    /// The counts by operator: those that do not pass in full, or all of them.
+    pub fn table(&self, all: bool) -> String {
+        let mut text = String::new();
+        let shown = self.groups.iter().filter(|(_, c)| all || c.passed < c.total());
+        for (i, (group, c)) in shown.enumerate() {
+            if i == 0 {
+                let _ = writeln!(text, "{:<56} {:>7} {:>7} {:>7}", "operator", "passed", "failed", "missing");
+            }
+            let _ = writeln!(text, "{group:<56} {:>7} {:>7} {:>7}", c.passed, c.failed, c.missing);
+        }
+        text
+    }
+
+    /// The first failures, a line each.
+    pub fn failures(&self, limit: usize) -> String {
+        let mut text = String::new();
+        let failed = self.items.iter().filter_map(|item| match &item.outcome {
+            Outcome::Failed(reason) => Some((&item.id, reason)),
+            _ => None,
+        });
+        for (id, reason) in failed.take(limit) {
+            let _ = writeln!(text, "FAIL {id}: {reason}");
+        }
+        if self.all.failed > limit {
+            let _ = writeln!(text, "... and {} more failures", self.all.failed - limit);
+        }
+        text
+    }
+
+    /// The counts of each tier, a line each.
+    pub fn tiers(&self) -> String {
+        let mut text = String::new();
+        for (tier, c) in &self.tiers {
+            let _ = writeln!(text, "tier {tier}: {}", line(c));
+        }
+        text
+    }
+
+    /// The line that ends a run.
+    pub fn last_line(&self) -> String {
+        format!("conformance: {}", line(&self.all))
+    }
+
+    /// Everything, for programs.
+    pub fn json(&self) -> Json {
+        let failures: Vec<Json> = self
+            .items
+            .iter()
+            .filter_map(|item| match &item.outcome {
+                Outcome::Failed(reason) => Some(json!({"id": item.id, "operator": item.group, "reason": reason})),
+                _ => None,
+            })
+            .collect();
+        let groups: serde_json::Map<String, Json> =
+            self.groups.iter().map(|(group, c)| ((*group).to_owned(), c.json())).collect();
+        let tiers: serde_json::Map<String, Json> = self.tiers.iter().map(|(t, c)| (t.to_string(), c.json())).collect();
+        json!({"all": self.all.json(), "tiers": tiers, "operators": groups, "failures": failures})
+    }
+}
+
+/// `P passed, F failed, M missing of N (X %)`. The percentage is cut off, not rounded: 100 % means all.
+fn line(c: &Counts) -> String {
+    let total = c.total();
+    let tenths = c.passed * 1000 / total.max(1);
+    format!(
+        "{} passed, {} failed, {} missing of {total} ({}.{} %)",
+        c.passed,
+        c.failed,
+        c.missing,
+        tenths / 10,
+        tenths % 10
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(group: &str, id: &str, outcome: Outcome) -> Item {
+        Item { group: group.to_owned(), id: id.to_owned(), tier: 1, outcome }
+    }
+
+    #[test]
+    fn a_run_is_counted_and_told() {
+        let items = [
+            item("aten::add.Tensor", "add.Tensor/0", Outcome::Passed),
+            item("aten::add.Tensor", "add.Tensor/1", Outcome::Failed("dtype".to_owned())),
+            item("aten::mm", "mm/0", Outcome::Missing),
+            item("aten::neg", "neg/0", Outcome::Passed),
+        ];
+        let report = Report::new(&items);
+        assert_eq!(report.last_line(), "conformance: 2 passed, 1 failed, 1 missing of 4 (50.0 %)");
+        assert!(!report.table(false).contains("neg") && report.table(true).contains("neg"));
+        assert_eq!(report.failures(20), "FAIL add.Tensor/1: dtype\n");
+        assert_eq!(report.failures(0), "... and 1 more failures\n");
+        assert_eq!(report.json()["operators"]["aten::mm"]["missing"], 1);
+        assert_eq!(Report::new(&[]).last_line(), "conformance: 0 passed, 0 failed, 0 missing of 0 (0.0 %)");
+    }
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert!(line(&Counts { passed: 9999, failed: 1, missing: 0 }).ends_with("(99.9 %)"));
+    }
+}

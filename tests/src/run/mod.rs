@@ -1,0 +1,198 @@
+//! Runs a corpus: hands its files to threads, catches panics, and gives one [`Item`] for each case, program, step or row.
+//!
+//! The checks themselves are in the modules below; the library is reached through [`crate::bridge`] alone.
+
+mod call;
+mod grad;
+mod guard;
+mod outputs;
+mod printing;
+mod program;
+mod promotion;
+mod rng;
+#[cfg(test)]
+mod selftest;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use regex::Regex;
+use serde_json::Value as Json;
+
+use crate::bridge;
+use crate::corpus::{Case, Corpus, Result, SafeTensors, Tiers};
+use crate::schema;
+use crate::skips::Skips;
+
+/// What to run, and how.
+pub struct Options {
+    /// Only items of this tier.
+    pub tier: Option<u8>,
+    /// Only items whose id matches.
+    pub filter: Option<Regex>,
+    /// False to leave the gradients of cases out.
+    pub gradients: bool,
+    /// How many threads run files side by side. Results do not depend on it.
+    pub threads: usize,
+    /// Cases that are not run; they count as failed.
+    pub skips: Skips,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { tier: None, filter: None, gradients: true, threads: 2, skips: Skips::default() }
+    }
+}
+
+impl Options {
+    fn wants(&self, id: &str, tier: u8) -> bool {
+        self.tier.is_none_or(|t| t == tier) && self.filter.as_ref().is_none_or(|re| re.is_match(id))
+    }
+}
+
+/// How an item went.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Everything that was recorded holds.
+    Passed,
+    /// Something does not; the text says what comes first.
+    Failed(String),
+    /// The library lacks the operator.
+    Missing,
+}
+
+/// One thing that was checked.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The operator, or what the item belongs to.
+    pub group: String,
+    /// The item's name in the corpus.
+    pub id: String,
+    /// The tier that it counts in.
+    pub tier: u8,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// Held by whatever draws random numbers or changes print options: the state is the process's.
+static PROCESS_STATE: Mutex<()> = Mutex::new(());
+
+/// What a job needs to know of the run.
+struct Run<'a> {
+    tiers: Tiers,
+    options: &'a Options,
+}
+
+impl Run<'_> {
+    /// One item, unless it was not asked for. `check` runs with panics caught.
+    fn item(
+        &self,
+        group: &str,
+        id: String,
+        tier: u8,
+        missing: bool,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Option<Item> {
+        if !self.options.wants(&id, tier) {
+            return None;
+        }
+        let outcome = match self.options.skips.reason(&id) {
+            Some(reason) => Outcome::Failed(format!("skipped: {reason}")),
+            None if missing => Outcome::Missing,
+            None => guard::outcome(check),
+        };
+        Some(Item { group: group.to_owned(), id, tier, outcome })
+    }
+}
+
+type Job<'a> = Box<dyn Fn(&Run<'_>) -> Result<Vec<Item>> + Send + Sync + 'a>;
+
+/// Runs what the options ask for. Items come in the order of the corpus.
+///
+/// # Errors
+/// When a file of the corpus is not what the format says.
+pub fn run(corpus: &Corpus, options: &Options) -> Result<Vec<Item>> {
+    let run = Run { tiers: Tiers::of(corpus)?, options };
+    let mut jobs: Vec<(String, Job<'_>)> = Vec::new();
+    for folder in ["ops", "sparse"] {
+        for (name, bytes) in corpus.case_files(folder) {
+            jobs.push((name.to_owned(), Box::new(move |run| case_file(run, name, bytes))));
+        }
+    }
+    for name in ["programs.safetensors", "sparse/programs.safetensors"] {
+        if let Some(bytes) = corpus.file(name) {
+            jobs.push((name.to_owned(), Box::new(move |run| program::file(run, name, bytes))));
+        }
+    }
+    let rest: [(&str, fn(&Run<'_>, &[u8]) -> Result<Vec<Item>>); 3] =
+        [("rng.safetensors", rng::file), ("printing.json", printing::file), ("promotion.json", promotion::file)];
+    for (name, check) in rest {
+        if let Some(bytes) = corpus.file(name) {
+            jobs.push((name.to_owned(), Box::new(move |run| check(run, bytes))));
+        }
+    }
+    guard::install();
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Result<Vec<Item>>>> = jobs.iter().map(|_| Mutex::new(Ok(Vec::new()))).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while let Some(((name, job), slot)) = {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    jobs.get(i).zip(results.get(i))
+                } {
+                    let found = job(&run).map_err(|e| format!("{name}: {e}"));
+                    *slot.lock().unwrap_or_else(|e| e.into_inner()) = found;
+                }
+            });
+        }
+    });
+    let mut items = Vec::new();
+    for result in results {
+        items.extend(result.into_inner().unwrap_or_else(|e| e.into_inner())?);
+    }
+    Ok(items)
+}
+
+/// The cases of one operator.
+fn case_file(run: &Run<'_>, name: &str, bytes: &[u8]) -> Result<Vec<Item>> {
+    let file = SafeTensors::parse(bytes)?;
+    let op = file.metadata("op")?;
+    let sparse = name.starts_with("sparse/");
+    let group = if sparse { format!("{op} (sparse)") } else { op.to_owned() };
+    let tier = if sparse { 3 } else { run.tiers.operator(op) };
+    if run.options.tier.is_some_and(|t| t != tier) {
+        return Ok(Vec::new());
+    }
+    let arguments = schema::arguments(file.metadata("schema")?);
+    let missing = !bridge::registered(op);
+    let cases: Vec<Json> = serde_json::from_str(file.metadata("cases")?).map_err(|e| format!("cases: {e}"))?;
+    let context = call::Context { file: &file, op, arguments: &arguments };
+    let mut items = Vec::with_capacity(cases.len());
+    for case in cases {
+        let id = case.get("id").and_then(Json::as_str).ok_or("a case without an id")?;
+        let id = if sparse { format!("sparse/{id}") } else { id.to_owned() };
+        items.extend(run.item(&group, id, tier, missing, || {
+            let case: Case = serde_json::from_value(case).map_err(|e| format!("the case cannot be read: {e}"))?;
+            let _serial = case.tagged("random").then(|| PROCESS_STATE.lock().unwrap_or_else(|e| e.into_inner()));
+            check_case(&context, &case, run.options.gradients)
+        }));
+    }
+    Ok(items)
+}
+
+fn check_case(context: &call::Context<'_>, case: &Case, gradients: bool) -> Result<()> {
+    if case.tagged("random") {
+        bridge::manual_seed(0);
+    }
+    let built = context.build(case)?;
+    let returned = bridge::call(context.op, built.args.clone());
+    if let Some(want) = &case.error {
+        return call::check_error(returned.map(drop), want);
+    }
+    outputs::check(context, case, &built, &returned.map_err(call::show)?)?;
+    match &case.grad {
+        Some(grad) if gradients => grad::check(context, case, grad),
+        _ => Ok(()),
+    }
+}
