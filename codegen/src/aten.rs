@@ -5,7 +5,7 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::model::{Entry, Gradient, Kind, Meta, Operator};
+use crate::model::{Entry, Kind, Meta, Operator};
 use crate::names::{arg_name, camel, ident};
 use crate::schema::{Arg, Form, Schema};
 use crate::types;
@@ -78,7 +78,9 @@ fn operator(entry: &Entry, op: &Operator) -> TokenStream {
     let (types, result) = (types::param_types(schema), types::kernel_result(schema));
     let full = format!("aten::{}", schema.full_name());
     let text = schema.to_string();
-    let tags = &entry.tags;
+    // The Core ATen opset has functional overloads only.
+    let own = op.stem == entry.stem;
+    let tags = entry.tags.iter().filter(|tag| own || tag.as_str() != "core");
     let count = Literal::usize_unsuffixed(schema.args.len());
     let args = schema.args.iter().enumerate().map(|(i, arg)| types::boxed_arg(i, &arg.ty));
     let label = format!("aten::{}", schema.name);
@@ -247,12 +249,17 @@ fn iterator_body(entry: &Entry) -> Option<TokenStream> {
     let column = quote!(|device| Ok(&kernels::#kernel_family(device)?.#kernel));
     let results = entry.schema.returns.len();
     let (run, result) = if results > 1 {
-        let parts = (0..results).map(|_| quote!(iterate::next_output(&mut all)?));
-        let tensors = (0..results).map(|_| quote!(Tensor));
-        (
-            quote!(let mut all = iterate::run_all(iter, out, #error_name, #column)?; Ok((#(#parts),*))),
-            quote!((#(#tensors),*)),
-        )
+        let parts: Vec<Ident> = (0..results).map(|i| format_ident!("r{i}")).collect();
+        let next = parts.iter().map(|_| quote!(all.next()));
+        let tensors = parts.iter().map(|_| quote!(Tensor));
+        let run = quote! {
+            let mut all = iterate::run_all(iter, out, #error_name, #column)?;
+            match (#(#next),*) {
+                (#(Some(#parts)),*) => Ok((#(#parts),*)),
+                _ => Err(Error::runtime("the plan has too few outputs")),
+            }
+        };
+        (run, quote!((#(#tensors),*)))
     } else {
         (quote!(iterate::run(iter, out, #error_name, #column)), quote!(Tensor))
     };
@@ -367,7 +374,7 @@ fn methods(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
         let kept = schema.args.iter().enumerate().filter(|(i, arg)| rest(arg) && !(short && left_out[*i]));
         let params = kept.map(|(_, arg)| {
             let ty = if types::is_tensor(&arg.ty) {
-                quote!(impl Operand<'_>)
+                quote!(impl Operand<'o>)
             } else if types::is_scalar(&arg.ty) {
                 quote!(impl Into<Scalar>)
             } else if short && plain_in_short(arg) {
@@ -384,7 +391,7 @@ fn methods(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
             } else if short && left_out[i] {
                 types::default_value(arg).unwrap_or_default()
             } else if types::is_tensor(&arg.ty) {
-                quote!(&#name.into_arg()?)
+                quote!(&*#name.into_arg()?)
             } else if short && plain_in_short(arg) {
                 quote!(Some(#name))
             } else {
@@ -392,10 +399,11 @@ fn methods(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
             }
         });
         let result = types::caller_result(schema, &TokenStream::new());
+        let generics = schema.args.iter().any(|arg| rest(&arg) && types::is_tensor(&arg.ty)).then(|| quote!(<'o>));
         let doc = format!(" See [`ops::{}`](crate::ops::{}).", op.stem, op.stem);
         quote! {
             #[doc = #doc]
-            pub fn #name(&self, #(#params),*) -> Result<#result> { ops::#caller(#(#args),*) }
+            pub fn #name #generics(&self, #(#params),*) -> Result<#result> { ops::#caller(#(#args),*) }
         }
     };
     let mut list = vec![form(method, true)];
@@ -456,9 +464,10 @@ pub fn module(families: &[&str], stamp: &str) -> TokenStream {
         pub const STAMP: &str = #stamp;
 
         /// What each family's file uses.
+        #[allow(unused_imports)]
         mod prelude {
             pub use tensor_core::{
-                DType, Device, DispatchKey, DispatchKeySet, Generator, Layout, MemoryFormat, Result, Scalar, tls,
+                DType, Device, DispatchKey, DispatchKeySet, Error, Generator, Layout, MemoryFormat, Result, Scalar, tls,
             };
 
             pub use crate::boxed::Args;
@@ -469,9 +478,4 @@ pub fn module(families: &[&str], stamp: &str) -> TokenStream {
             pub use super::kernels;
         }
     }
-}
-
-/// True for entries whose Autograd key gets a wrapper elsewhere.
-pub fn has_node(entry: &Entry) -> bool {
-    matches!(entry.gradient, Gradient::Node(_))
 }

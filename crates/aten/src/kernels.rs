@@ -1,7 +1,7 @@
 //! Tables of backend kernels: a struct a family (generated), a column a dtype. Backends submit them; operators look up.
 
 use tensor_core::iter::TensorIter;
-use tensor_core::{DType, Device, Error, ErrorKind, Result};
+use tensor_core::{DType, Device, Error, ErrorKind, Result, Scalar};
 
 /// A kernel that fills the outputs of a planned iterator.
 pub type IterKernel = fn(&TensorIter) -> Result<()>;
@@ -13,6 +13,11 @@ pub struct Columns<K: 'static>(pub [Option<K>; DType::COUNT]);
 impl<K: Copy> Columns<K> {
     /// A kernel that no dtype has.
     pub const NONE: Self = Self([None; DType::COUNT]);
+
+    /// The dtypes that have one.
+    pub fn dtypes(&self) -> Vec<DType> {
+        DType::ALL.into_iter().filter(|dtype| self.0[dtype.index()].is_some()).collect()
+    }
 
     /// The kernel of a dtype; `name` is what upstream's error calls it.
     ///
@@ -40,3 +45,9 @@ pub fn no_table(family: &str, device: Device) -> Error {
         format!("no linked backend has the '{family}' kernels for device '{device}': enable it in the crate `tensor`"),
     )
 }
+
+/// `out = beta * out + alpha * a @ b` over matrices of any strides; with `beta` 0 the old elements do not matter.
+pub type GemmKernel =
+    fn(out: &crate::Tensor, a: &crate::Tensor, b: &crate::Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
+
+pub use crate::generated::kernels::*;

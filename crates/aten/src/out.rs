@@ -134,3 +134,21 @@ impl Slot {
         self.tensor.is_meta()
     }
 }
+
+/// Ends an out variant whose result was computed apart: checks the dtype, resizes and copies.
+///
+/// # Errors
+/// When the result cannot be cast to the out tensor's dtype.
+pub fn copy_into(target: &Tensor, result: &Tensor) -> Result<()> {
+    check!(
+        tensor_core::promotion::can_cast(result.dtype(), target.dtype()),
+        "Expected out tensor to have dtype {}, but got {} instead",
+        result.dtype().c_name(),
+        target.dtype().c_name()
+    );
+    if target.sizes() != result.sizes() {
+        resize_output(target, result.sizes(), &strides::contiguous(result.sizes()))?;
+    }
+    crate::ops::copy_(target, result, false)?;
+    Ok(())
+}

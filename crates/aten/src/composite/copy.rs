@@ -48,7 +48,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
 /// The tensor itself if it is contiguous in the format, else a copy that is.
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
     if self_.is_contiguous_in(memory_format) {
-        return Ok(self_.clone());
+        return Ok(Tensor::clone(self_));
     }
     check!(
         memory_format != MemoryFormat::Preserve,
@@ -92,7 +92,7 @@ fn to(
         && device.is_none_or(|d| d == self_.device())
         && (format == MemoryFormat::Preserve || self_.suggest_memory_format() == format);
     if same && !copy {
-        return Ok(self_.clone());
+        return Ok(Tensor::clone(self_));
     }
     ops::_to_copy(self_, dtype, None, device, None, non_blocking, memory_format)
 }

@@ -22,7 +22,7 @@ fn check_sizes(size: &[i64]) -> Result<()> {
 }
 
 /// A tensor whose elements have no particular value.
-pub fn empty(
+pub fn empty_memory_format(
     size: &[i64],
     dtype: Option<DType>,
     layout: Option<Layout>,
@@ -80,7 +80,7 @@ pub fn full(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or_else(|| dtype_of_fill(fill_value));
-    let result = ops::empty(size, Some(dtype), layout, device, pin_memory, None)?;
+    let result = ops::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
     ops::fill_scalar_(&result, fill_value)?;
     Ok(result)
 }
@@ -93,7 +93,7 @@ pub fn zeros(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let result = ops::empty(size, dtype, layout, device, pin_memory, None)?;
+    let result = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
     ops::zero_(&result)?;
     Ok(result)
 }
@@ -180,7 +180,7 @@ pub fn new_empty(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = (dtype.unwrap_or(self_.dtype()), device.unwrap_or(self_.device()));
-    ops::empty(size, Some(dtype), layout, Some(device), pin_memory, None)
+    ops::empty_memory_format(size, Some(dtype), layout, Some(device), pin_memory, None)
 }
 
 /// `empty_strided` with another tensor's dtype and device.

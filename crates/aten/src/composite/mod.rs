@@ -4,4 +4,5 @@
 
 pub mod copy;
 pub mod factory;
+pub mod fill;
 pub mod view;

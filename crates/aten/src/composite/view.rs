@@ -387,7 +387,7 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         split_size > 0 || size == 0,
         "split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
     );
-    let pieces = if split_size == 0 { 1 } else { size.div_ceil(split_size).max(1) };
+    let pieces = if split_size == 0 { 1 } else { ((size + split_size - 1) / split_size).max(1) };
     (0..pieces)
         .map(|i| {
             let start = i * split_size;

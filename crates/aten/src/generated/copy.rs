@@ -22,12 +22,232 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type CopyFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<Tensor>;
+    pub static COPY: Op<CopyFn> = Op::new(OpInfo {
+        name: "aten::copy",
+        schema: "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::copy")?;
+            stack.push(ops::copy(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type CloneFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static CLONE: Op<CloneFn> = Op::new(OpInfo {
+        name: "aten::clone",
+        schema: "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clone")?;
+            stack.push(ops::clone(a.tensor(0)?, a.opt_memory_format(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ContiguousFn = fn(DispatchKeySet, &Tensor, MemoryFormat) -> Result<Tensor>;
+    pub static CONTIGUOUS: Op<ContiguousFn> = Op::new(OpInfo {
+        name: "aten::contiguous",
+        schema: "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::contiguous")?;
+            stack.push(ops::contiguous(a.tensor(0)?, a.memory_format(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ToCopyFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        bool,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static _TO_COPY: Op<_ToCopyFn> = Op::new(OpInfo {
+        name: "aten::_to_copy",
+        schema: "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::_to_copy")?;
+            stack
+                .push(
+                    ops::_to_copy(
+                            a.tensor(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                            a.bool(5)?,
+                            a.opt_memory_format(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ToDtypeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        DType,
+        bool,
+        bool,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static TO_DTYPE: Op<ToDtypeFn> = Op::new(OpInfo {
+        name: "aten::to.dtype",
+        schema: "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::to")?;
+            stack
+                .push(
+                    ops::to_dtype(
+                            a.tensor(0)?,
+                            a.dtype(1)?,
+                            a.bool(2)?,
+                            a.bool(3)?,
+                            a.opt_memory_format(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ToDeviceFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Device,
+        DType,
+        bool,
+        bool,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static TO_DEVICE: Op<ToDeviceFn> = Op::new(OpInfo {
+        name: "aten::to.device",
+        schema: "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::to")?;
+            stack
+                .push(
+                    ops::to_device(
+                            a.tensor(0)?,
+                            a.device(1)?,
+                            a.dtype(2)?,
+                            a.bool(3)?,
+                            a.bool(4)?,
+                            a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ToDtypeLayoutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        bool,
+        bool,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static TO_DTYPE_LAYOUT: Op<ToDtypeLayoutFn> = Op::new(OpInfo {
+        name: "aten::to.dtype_layout",
+        schema: "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::to")?;
+            stack
+                .push(
+                    ops::to_dtype_layout(
+                            a.tensor(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                            a.bool(5)?,
+                            a.bool(6)?,
+                            a.opt_memory_format(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ToOtherFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        bool,
+        bool,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static TO_OTHER: Op<ToOtherFn> = Op::new(OpInfo {
+        name: "aten::to.other",
+        schema: "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::to")?;
+            stack
+                .push(
+                    ops::to_other(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.bool(2)?,
+                            a.bool(3)?,
+                            a.opt_memory_format(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TypeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static TYPE_AS: Op<TypeAsFn> = Op::new(OpInfo {
+        name: "aten::type_as",
+        schema: "type_as(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::type_as")?;
+            stack.push(ops::type_as(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ItemFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
+    pub static ITEM: Op<ItemFn> = Op::new(OpInfo {
+        name: "aten::item",
+        schema: "item(Tensor self) -> Scalar",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::item")?;
+            stack.push(ops::item(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["data_dependent_output"],
+    });
+    pub type _LocalScalarDenseFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
+    pub static _LOCAL_SCALAR_DENSE: Op<_LocalScalarDenseFn> = Op::new(OpInfo {
+        name: "aten::_local_scalar_dense",
+        schema: "_local_scalar_dense(Tensor self) -> Scalar",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::_local_scalar_dense")?;
+            stack.push(ops::_local_scalar_dense(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "data_dependent_output"],
+    });
 }
 pub mod ops {
     use super::*;
-    /// Copies the elements of `src` into `self`: broadcast to its shape, cast to its dtype, brought to its device.
-    ///
-    /// Returns `self`. With `non_blocking`, a copy from pinned memory may still run when the call returns.
+    /// Copies `src`, broadcast and cast, into `self`.
     ///
     /// `aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)`
     pub fn copy_<'a>(
@@ -38,6 +258,145 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | src.key_set());
         op::COPY_.kernel(keys)?(keys, self_, src, non_blocking)?;
         Ok(self_)
+    }
+    /// `src`, broadcast and cast, in the image of `self`.
+    ///
+    /// `aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor`
+    pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | src.key_set());
+        op::COPY.kernel(keys)?(keys, self_, src, non_blocking)
+    }
+    /// A copy of the elements in fresh memory.
+    ///
+    /// `aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLONE.kernel(keys)?(keys, self_, memory_format)
+    }
+    /// The tensor itself if it is contiguous in the format, else a copy that is.
+    ///
+    /// `aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)`
+    pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CONTIGUOUS.kernel(keys)?(keys, self_, memory_format)
+    }
+    /// A copy with another dtype, device or memory format.
+    ///
+    /// `aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn _to_copy(
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        non_blocking: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_TO_COPY
+            .kernel(
+                keys,
+            )?(
+            keys,
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            non_blocking,
+            memory_format,
+        )
+    }
+    /// The tensor itself if it has the dtype, else a copy that has.
+    ///
+    /// `aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
+    pub fn to_dtype(
+        self_: &Tensor,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TO_DTYPE.kernel(keys)?(keys, self_, dtype, non_blocking, copy, memory_format)
+    }
+    /// The tensor itself if it has the dtype and device, else a copy that has.
+    ///
+    /// `aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
+    pub fn to_device(
+        self_: &Tensor,
+        device: Device,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TO_DEVICE
+            .kernel(keys)?(keys, self_, device, dtype, non_blocking, copy, memory_format)
+    }
+    /// The tensor itself if it has the options, else a copy that has.
+    ///
+    /// `aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
+    pub fn to_dtype_layout(
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TO_DTYPE_LAYOUT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            non_blocking,
+            copy,
+            memory_format,
+        )
+    }
+    /// The tensor itself if it has the other's dtype and device, else a copy that has.
+    ///
+    /// `aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
+    pub fn to_other(
+        self_: &Tensor,
+        other: &Tensor,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::TO_OTHER.kernel(keys)?(keys, self_, other, non_blocking, copy, memory_format)
+    }
+    /// `to.other` under its older name.
+    ///
+    /// `aten::type_as(Tensor self, Tensor other) -> Tensor`
+    pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::TYPE_AS.kernel(keys)?(keys, self_, other)
+    }
+    /// The only element as a number.
+    ///
+    /// `aten::item(Tensor self) -> Scalar`
+    pub fn item(self_: &Tensor) -> Result<Scalar> {
+        let keys = tls::effective(self_.key_set());
+        op::ITEM.kernel(keys)?(keys, self_)
+    }
+    /// The first element as a number.
+    ///
+    /// `aten::_local_scalar_dense(Tensor self) -> Scalar`
+    pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
+        let keys = tls::effective(self_.key_set());
+        op::_LOCAL_SCALAR_DENSE.kernel(keys)?(keys, self_)
     }
 }
 mod native {
@@ -50,27 +409,310 @@ mod native {
     ) -> Result<()> {
         composite::copy::copy_(self_, src, non_blocking)
     }
+    pub fn copy(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        src: &Tensor,
+        non_blocking: bool,
+    ) -> Result<Tensor> {
+        composite::copy::copy(self_, src, non_blocking)
+    }
+    pub fn clone(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::clone(self_, memory_format)
+    }
+    pub fn contiguous(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: MemoryFormat,
+    ) -> Result<Tensor> {
+        composite::copy::contiguous(self_, memory_format)
+    }
+    pub fn _to_copy(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        non_blocking: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::_to_copy(
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            non_blocking,
+            memory_format,
+        )
+    }
+    pub fn to_dtype(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::to_dtype(self_, dtype, non_blocking, copy, memory_format)
+    }
+    pub fn to_device(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        device: Device,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::to_device(
+            self_,
+            device,
+            dtype,
+            non_blocking,
+            copy,
+            memory_format,
+        )
+    }
+    pub fn to_dtype_layout(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::to_dtype_layout(
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            non_blocking,
+            copy,
+            memory_format,
+        )
+    }
+    pub fn to_other(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::copy::to_other(self_, other, non_blocking, copy, memory_format)
+    }
+    pub fn type_as(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::copy::type_as(self_, other)
+    }
+    pub fn item(_: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
+        composite::copy::item(self_)
+    }
+    pub fn _local_scalar_dense(_: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
+        composite::copy::_local_scalar_dense(self_)
+    }
 }
 impl Tensor {
     /// See [`ops::copy_`](crate::ops::copy_).
-    pub fn copy_(&self, src: impl Operand<'_>) -> Result<&Tensor> {
-        ops::copy_(self, &src.into_arg()?, false)
+    pub fn copy_<'o>(&self, src: impl Operand<'o>) -> Result<&Tensor> {
+        ops::copy_(self, &*src.into_arg()?, false)
     }
     /// See [`ops::copy_`](crate::ops::copy_).
-    pub fn copy_opt_(
+    pub fn copy_opt_<'o>(
         &self,
-        src: impl Operand<'_>,
+        src: impl Operand<'o>,
         non_blocking: bool,
     ) -> Result<&Tensor> {
-        ops::copy_(self, &src.into_arg()?, non_blocking)
+        ops::copy_(self, &*src.into_arg()?, non_blocking)
+    }
+    /// See [`ops::clone`](crate::ops::clone).
+    pub fn copy(&self) -> Result<Tensor> {
+        ops::clone(self, None)
+    }
+    /// See [`ops::clone`](crate::ops::clone).
+    pub fn copy_opt(&self, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+        ops::clone(self, memory_format)
+    }
+    /// See [`ops::contiguous`](crate::ops::contiguous).
+    pub fn contiguous(&self) -> Result<Tensor> {
+        ops::contiguous(self, MemoryFormat::Contiguous)
+    }
+    /// See [`ops::contiguous`](crate::ops::contiguous).
+    pub fn contiguous_opt(&self, memory_format: MemoryFormat) -> Result<Tensor> {
+        ops::contiguous(self, memory_format)
+    }
+    /// See [`ops::to_dtype`](crate::ops::to_dtype).
+    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
+        ops::to_dtype(self, dtype, false, false, None)
+    }
+    /// See [`ops::to_dtype`](crate::ops::to_dtype).
+    pub fn to_dtype_opt(
+        &self,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        ops::to_dtype(self, dtype, non_blocking, copy, memory_format)
+    }
+    /// See [`ops::to_device`](crate::ops::to_device).
+    pub fn to_device(&self, device: Device, dtype: DType) -> Result<Tensor> {
+        ops::to_device(self, device, dtype, false, false, None)
+    }
+    /// See [`ops::to_device`](crate::ops::to_device).
+    pub fn to_device_opt(
+        &self,
+        device: Device,
+        dtype: DType,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        ops::to_device(self, device, dtype, non_blocking, copy, memory_format)
+    }
+    /// See [`ops::to_dtype_layout`](crate::ops::to_dtype_layout).
+    pub fn to_dtype_layout(&self) -> Result<Tensor> {
+        ops::to_dtype_layout(self, None, None, None, None, false, false, None)
+    }
+    /// See [`ops::to_dtype_layout`](crate::ops::to_dtype_layout).
+    pub fn to_dtype_layout_opt(
+        &self,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        ops::to_dtype_layout(
+            self,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            non_blocking,
+            copy,
+            memory_format,
+        )
+    }
+    /// See [`ops::to_other`](crate::ops::to_other).
+    pub fn to_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::to_other(self, &*other.into_arg()?, false, false, None)
+    }
+    /// See [`ops::to_other`](crate::ops::to_other).
+    pub fn to_other_opt<'o>(
+        &self,
+        other: impl Operand<'o>,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        ops::to_other(self, &*other.into_arg()?, non_blocking, copy, memory_format)
+    }
+    /// See [`ops::type_as`](crate::ops::type_as).
+    pub fn type_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::type_as(self, &*other.into_arg()?)
+    }
+    /// See [`ops::item`](crate::ops::item).
+    pub fn item(&self) -> Result<Scalar> {
+        ops::item(self)
     }
 }
-static OPS: &[&dyn AnyOp] = &[&op::COPY_];
+static OPS: &[&dyn AnyOp] = &[
+    &op::COPY_,
+    &op::COPY,
+    &op::CLONE,
+    &op::CONTIGUOUS,
+    &op::_TO_COPY,
+    &op::TO_DTYPE,
+    &op::TO_DEVICE,
+    &op::TO_DTYPE_LAYOUT,
+    &op::TO_OTHER,
+    &op::TYPE_AS,
+    &op::ITEM,
+    &op::_LOCAL_SCALAR_DENSE,
+];
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::COPY_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::copy_ as op::CopyFn_),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::COPY,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::copy as op::CopyFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::CLONE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::clone as op::CloneFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::CONTIGUOUS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::contiguous as op::ContiguousFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::_TO_COPY,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_to_copy as op::_ToCopyFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::TO_DTYPE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::to_dtype as op::ToDtypeFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::TO_DEVICE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::to_device as op::ToDeviceFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::TO_DTYPE_LAYOUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::to_dtype_layout as op::ToDtypeLayoutFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::TO_OTHER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::to_other as op::ToOtherFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::TYPE_AS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::type_as as op::TypeAsFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::ITEM,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::item as op::ItemFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::_LOCAL_SCALAR_DENSE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_local_scalar_dense as op::_LocalScalarDenseFn),
         "aten/src/composite/copy.rs",
     ),
 ];

@@ -63,12 +63,440 @@ pub mod op {
                 );
             Ok(())
         },
+        tags: &[],
+    });
+    pub type EmptyStridedFn = fn(
+        DispatchKeySet,
+        &[i64],
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static EMPTY_STRIDED: Op<EmptyStridedFn> = Op::new(OpInfo {
+        name: "aten::empty_strided",
+        schema: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::empty_strided")?;
+            stack
+                .push(
+                    ops::empty_strided(
+                            &a.int_list(0, 0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
         tags: &["core"],
+    });
+    pub type FullFn = fn(
+        DispatchKeySet,
+        &[i64],
+        Scalar,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static FULL: Op<FullFn> = Op::new(OpInfo {
+        name: "aten::full",
+        schema: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::full")?;
+            stack
+                .push(
+                    ops::full(
+                            &a.int_list(0, 0)?,
+                            a.scalar(1)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
+    pub static FULL_OUT: Op<FullOutFn> = Op::new(OpInfo {
+        name: "aten::full.out",
+        schema: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::full")?;
+            stack
+                .push(
+                    ops::full_out(&a.int_list(0, 0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ZerosFn = fn(
+        DispatchKeySet,
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static ZEROS: Op<ZerosFn> = Op::new(OpInfo {
+        name: "aten::zeros",
+        schema: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::zeros")?;
+            stack
+                .push(
+                    ops::zeros(
+                            &a.int_list(0, 0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ZerosOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
+    pub static ZEROS_OUT: Op<ZerosOutFn> = Op::new(OpInfo {
+        name: "aten::zeros.out",
+        schema: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::zeros")?;
+            stack.push(ops::zeros_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type OnesFn = fn(
+        DispatchKeySet,
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static ONES: Op<OnesFn> = Op::new(OpInfo {
+        name: "aten::ones",
+        schema: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::ones")?;
+            stack
+                .push(
+                    ops::ones(
+                            &a.int_list(0, 0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type OnesOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
+    pub static ONES_OUT: Op<OnesOutFn> = Op::new(OpInfo {
+        name: "aten::ones.out",
+        schema: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ones")?;
+            stack.push(ops::ones_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type EmptyLikeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static EMPTY_LIKE: Op<EmptyLikeFn> = Op::new(OpInfo {
+        name: "aten::empty_like",
+        schema: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::empty_like")?;
+            stack
+                .push(
+                    ops::empty_like(
+                            a.tensor(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                            a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FullLikeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static FULL_LIKE: Op<FullLikeFn> = Op::new(OpInfo {
+        name: "aten::full_like",
+        schema: "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::full_like")?;
+            stack
+                .push(
+                    ops::full_like(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                            a.opt_memory_format(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ZerosLikeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static ZEROS_LIKE: Op<ZerosLikeFn> = Op::new(OpInfo {
+        name: "aten::zeros_like",
+        schema: "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::zeros_like")?;
+            stack
+                .push(
+                    ops::zeros_like(
+                            a.tensor(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                            a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type OnesLikeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static ONES_LIKE: Op<OnesLikeFn> = Op::new(OpInfo {
+        name: "aten::ones_like",
+        schema: "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::ones_like")?;
+            stack
+                .push(
+                    ops::ones_like(
+                            a.tensor(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                            a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewEmptyFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static NEW_EMPTY: Op<NewEmptyFn> = Op::new(OpInfo {
+        name: "aten::new_empty",
+        schema: "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::new_empty")?;
+            stack
+                .push(
+                    ops::new_empty(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewEmptyStridedFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static NEW_EMPTY_STRIDED: Op<NewEmptyStridedFn> = Op::new(OpInfo {
+        name: "aten::new_empty_strided",
+        schema: "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::new_empty_strided")?;
+            stack
+                .push(
+                    ops::new_empty_strided(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            &a.int_list(2, 0)?,
+                            a.opt_dtype(3)?,
+                            a.opt_layout(4)?,
+                            a.opt_device(5)?,
+                            a.opt_bool(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewFullFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Scalar,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static NEW_FULL: Op<NewFullFn> = Op::new(OpInfo {
+        name: "aten::new_full",
+        schema: "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::new_full")?;
+            stack
+                .push(
+                    ops::new_full(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.scalar(2)?,
+                            a.opt_dtype(3)?,
+                            a.opt_layout(4)?,
+                            a.opt_device(5)?,
+                            a.opt_bool(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewZerosFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static NEW_ZEROS: Op<NewZerosFn> = Op::new(OpInfo {
+        name: "aten::new_zeros",
+        schema: "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::new_zeros")?;
+            stack
+                .push(
+                    ops::new_zeros(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewOnesFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static NEW_ONES: Op<NewOnesFn> = Op::new(OpInfo {
+        name: "aten::new_ones",
+        schema: "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::new_ones")?;
+            stack
+                .push(
+                    ops::new_ones(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
     });
 }
 pub mod ops {
     use super::*;
-    /// A tensor of the given shape whose elements have no particular value.
+    /// A tensor whose elements have no particular value.
     ///
     /// `aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
     pub fn empty_memory_format(
@@ -94,6 +522,240 @@ pub mod ops {
         let keys = tls::effective(out.key_set());
         op::EMPTY_OUT.kernel(keys)?(keys, size, memory_format, out)?;
         Ok(out)
+    }
+    /// A tensor with given strides whose elements have no particular value.
+    ///
+    /// `aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn empty_strided(
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::EMPTY_STRIDED
+            .kernel(keys)?(keys, size, stride, dtype, layout, device, pin_memory)
+    }
+    /// A tensor of one value.
+    ///
+    /// `aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn full(
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::FULL
+            .kernel(
+                keys,
+            )?(keys, size, fill_value.into(), dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`full`].
+    ///
+    /// `aten::full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn full_out<'a>(
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::FULL_OUT.kernel(keys)?(keys, size, fill_value.into(), out)?;
+        Ok(out)
+    }
+    /// A tensor of zeros.
+    ///
+    /// `aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn zeros(
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::ZEROS.kernel(keys)?(keys, size, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`zeros`].
+    ///
+    /// `aten::zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn zeros_out<'a>(size: &[i64], out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::ZEROS_OUT.kernel(keys)?(keys, size, out)?;
+        Ok(out)
+    }
+    /// A tensor of ones.
+    ///
+    /// `aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn ones(
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::ONES.kernel(keys)?(keys, size, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`ones`].
+    ///
+    /// `aten::ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ones_out<'a>(size: &[i64], out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::ONES_OUT.kernel(keys)?(keys, size, out)?;
+        Ok(out)
+    }
+    /// A tensor of another's shape, strides and dtype, whose elements have no particular value.
+    ///
+    /// `aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn empty_like(
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EMPTY_LIKE
+            .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// `empty_like`, filled with one value.
+    ///
+    /// `aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn full_like(
+        self_: &Tensor,
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FULL_LIKE
+            .kernel(
+                keys,
+            )?(
+            keys,
+            self_,
+            fill_value.into(),
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    /// `empty_like`, filled with zeros.
+    ///
+    /// `aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn zeros_like(
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ZEROS_LIKE
+            .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// `empty_like`, filled with ones.
+    ///
+    /// `aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn ones_like(
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ONES_LIKE
+            .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// `empty` with another tensor's dtype and device.
+    ///
+    /// `aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn new_empty(
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEW_EMPTY.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
+    }
+    /// `empty_strided` with another tensor's dtype and device.
+    ///
+    /// `aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn new_empty_strided(
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEW_EMPTY_STRIDED
+            .kernel(keys)?(keys, self_, size, stride, dtype, layout, device, pin_memory)
+    }
+    /// `full` with another tensor's dtype and device.
+    ///
+    /// `aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn new_full(
+        self_: &Tensor,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEW_FULL
+            .kernel(
+                keys,
+            )?(keys, self_, size, fill_value.into(), dtype, layout, device, pin_memory)
+    }
+    /// `zeros` with another tensor's dtype and device.
+    ///
+    /// `aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn new_zeros(
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEW_ZEROS.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
+    }
+    /// `ones` with another tensor's dtype and device.
+    ///
+    /// `aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn new_ones(
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEW_ONES.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
     }
 }
 mod native {
@@ -134,8 +796,348 @@ mod native {
             )?,
         )
     }
+    pub fn empty_strided(
+        _: DispatchKeySet,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::empty_strided(
+            size,
+            stride,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn full(
+        _: DispatchKeySet,
+        size: &[i64],
+        fill_value: Scalar,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::full(size, fill_value, dtype, layout, device, pin_memory)
+    }
+    pub fn full_out(
+        _: DispatchKeySet,
+        size: &[i64],
+        fill_value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::factory::full(
+                size,
+                fill_value,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn zeros(
+        _: DispatchKeySet,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::zeros(size, dtype, layout, device, pin_memory)
+    }
+    pub fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::factory::zeros(
+                size,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn ones(
+        _: DispatchKeySet,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::ones(size, dtype, layout, device, pin_memory)
+    }
+    pub fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::factory::ones(
+                size,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn empty_like(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::factory::empty_like(
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn full_like(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        fill_value: Scalar,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::factory::full_like(
+            self_,
+            fill_value,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn zeros_like(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::factory::zeros_like(
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn ones_like(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::factory::ones_like(
+            self_,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn new_empty(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::new_empty(self_, size, dtype, layout, device, pin_memory)
+    }
+    pub fn new_empty_strided(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::new_empty_strided(
+            self_,
+            size,
+            stride,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn new_full(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        fill_value: Scalar,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::new_full(
+            self_,
+            size,
+            fill_value,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn new_zeros(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::new_zeros(self_, size, dtype, layout, device, pin_memory)
+    }
+    pub fn new_ones(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::new_ones(self_, size, dtype, layout, device, pin_memory)
+    }
 }
-static OPS: &[&dyn AnyOp] = &[&op::EMPTY_MEMORY_FORMAT, &op::EMPTY_OUT];
+impl Tensor {
+    /// See [`ops::new_empty`](crate::ops::new_empty).
+    pub fn new_empty(&self, size: &[i64]) -> Result<Tensor> {
+        ops::new_empty(self, size, None, None, None, None)
+    }
+    /// See [`ops::new_empty`](crate::ops::new_empty).
+    pub fn new_empty_opt(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        ops::new_empty(self, size, dtype, layout, device, pin_memory)
+    }
+    /// See [`ops::new_empty_strided`](crate::ops::new_empty_strided).
+    pub fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        ops::new_empty_strided(self, size, stride, None, None, None, None)
+    }
+    /// See [`ops::new_empty_strided`](crate::ops::new_empty_strided).
+    pub fn new_empty_strided_opt(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        ops::new_empty_strided(self, size, stride, dtype, layout, device, pin_memory)
+    }
+    /// See [`ops::new_full`](crate::ops::new_full).
+    pub fn new_full(
+        &self,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::new_full(self, size, fill_value, None, None, None, None)
+    }
+    /// See [`ops::new_full`](crate::ops::new_full).
+    pub fn new_full_opt(
+        &self,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        ops::new_full(self, size, fill_value, dtype, layout, device, pin_memory)
+    }
+    /// See [`ops::new_zeros`](crate::ops::new_zeros).
+    pub fn new_zeros(&self, size: &[i64]) -> Result<Tensor> {
+        ops::new_zeros(self, size, None, None, None, None)
+    }
+    /// See [`ops::new_zeros`](crate::ops::new_zeros).
+    pub fn new_zeros_opt(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        ops::new_zeros(self, size, dtype, layout, device, pin_memory)
+    }
+    /// See [`ops::new_ones`](crate::ops::new_ones).
+    pub fn new_ones(&self, size: &[i64]) -> Result<Tensor> {
+        ops::new_ones(self, size, None, None, None, None)
+    }
+    /// See [`ops::new_ones`](crate::ops::new_ones).
+    pub fn new_ones_opt(
+        &self,
+        size: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        ops::new_ones(self, size, dtype, layout, device, pin_memory)
+    }
+}
+static OPS: &[&dyn AnyOp] = &[
+    &op::EMPTY_MEMORY_FORMAT,
+    &op::EMPTY_OUT,
+    &op::EMPTY_STRIDED,
+    &op::FULL,
+    &op::FULL_OUT,
+    &op::ZEROS,
+    &op::ZEROS_OUT,
+    &op::ONES,
+    &op::ONES_OUT,
+    &op::EMPTY_LIKE,
+    &op::FULL_LIKE,
+    &op::ZEROS_LIKE,
+    &op::ONES_LIKE,
+    &op::NEW_EMPTY,
+    &op::NEW_EMPTY_STRIDED,
+    &op::NEW_FULL,
+    &op::NEW_ZEROS,
+    &op::NEW_ONES,
+];
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::EMPTY_MEMORY_FORMAT,
@@ -147,6 +1149,102 @@ static KERNELS: &[Registration] = &[
         &op::EMPTY_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::empty_out as op::EmptyOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::EMPTY_STRIDED,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_strided as op::EmptyStridedFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::FULL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::full as op::FullFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::FULL_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::full_out as op::FullOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ZEROS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::zeros as op::ZerosFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ZEROS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::zeros_out as op::ZerosOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ONES,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ones as op::OnesFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ONES_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ones_out as op::OnesOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::EMPTY_LIKE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_like as op::EmptyLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::FULL_LIKE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::full_like as op::FullLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ZEROS_LIKE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::zeros_like as op::ZerosLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ONES_LIKE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ones_like as op::OnesLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_EMPTY,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_empty as op::NewEmptyFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_EMPTY_STRIDED,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_empty_strided as op::NewEmptyStridedFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_FULL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_full as op::NewFullFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_ZEROS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_zeros as op::NewZerosFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_ONES,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_ones as op::NewOnesFn),
         "aten/src/composite/factory.rs",
     ),
 ];

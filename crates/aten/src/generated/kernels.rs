@@ -41,79 +41,42 @@ pub fn copy(device: Device) -> Result<&'static CopyKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("copy", device))
 }
-/// The kernels of `index`: a column a dtype.
-pub struct IndexKernels {
-    /// `index_cpu`
-    pub index: Columns<IndexKernel>,
+/// The kernels of `fill`: a column a dtype.
+pub struct FillKernels {
+    /// `fill_out`
+    pub fill: Columns<IterKernel>,
 }
-impl IndexKernels {
+impl FillKernels {
     /// No kernel at all: what a backend fills up with.
-    pub const NONE: Self = Self { index: Columns::NONE };
+    pub const NONE: Self = Self { fill: Columns::NONE };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![("index", self.index.dtypes())]
+        vec![("fill", self.fill.dtypes())]
     }
 }
-/// A backend's kernels of `index`: what it submits.
-pub struct IndexTable {
+/// A backend's kernels of `fill`: what it submits.
+pub struct FillTable {
     /// the backend
     pub device: DeviceType,
     /// its kernels, for the machine that runs
-    pub kernels: fn() -> &'static IndexKernels,
+    pub kernels: fn() -> &'static FillKernels,
 }
-inventory::collect!(IndexTable);
-/// The kernels of `index` on a device.
+inventory::collect!(FillTable);
+/// The kernels of `fill` on a device.
 ///
 /// # Errors
 /// When no linked backend brings them.
-pub fn index(device: Device) -> Result<&'static IndexKernels> {
-    static FOUND: [OnceLock<Option<&'static IndexKernels>>; DeviceType::ALL.len()] = [const {
+pub fn fill(device: Device) -> Result<&'static FillKernels> {
+    static FOUND: [OnceLock<Option<&'static FillKernels>>; DeviceType::ALL.len()] = [const {
         OnceLock::new()
     }; DeviceType::ALL.len()];
     let kind = device.kind();
     let find = || {
-        inventory::iter::<IndexTable>()
+        inventory::iter::<FillTable>()
             .find(|table| table.device == kind)
             .map(|table| (table.kernels)())
     };
-    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("index", device))
-}
-/// The kernels of `layer_norm`: a column a dtype.
-pub struct LayerNormKernels {
-    /// `LayerNormKernelImpl`
-    pub layer_norm: Columns<LayerNormKernel>,
-}
-impl LayerNormKernels {
-    /// No kernel at all: what a backend fills up with.
-    pub const NONE: Self = Self { layer_norm: Columns::NONE };
-    /// Each kernel with the dtypes that it has.
-    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![("layer_norm", self.layer_norm.dtypes())]
-    }
-}
-/// A backend's kernels of `layer_norm`: what it submits.
-pub struct LayerNormTable {
-    /// the backend
-    pub device: DeviceType,
-    /// its kernels, for the machine that runs
-    pub kernels: fn() -> &'static LayerNormKernels,
-}
-inventory::collect!(LayerNormTable);
-/// The kernels of `layer_norm` on a device.
-///
-/// # Errors
-/// When no linked backend brings them.
-pub fn layer_norm(device: Device) -> Result<&'static LayerNormKernels> {
-    static FOUND: [OnceLock<Option<&'static LayerNormKernels>>; DeviceType::ALL.len()] = [const {
-        OnceLock::new()
-    }; DeviceType::ALL.len()];
-    let kind = device.kind();
-    let find = || {
-        inventory::iter::<LayerNormTable>()
-            .find(|table| table.device == kind)
-            .map(|table| (table.kernels)())
-    };
-    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("layer_norm", device))
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("fill", device))
 }
 /// The kernels of `matmul`: a column a dtype.
 pub struct MatmulKernels {
@@ -206,63 +169,20 @@ pub fn pointwise(device: Device) -> Result<&'static PointwiseKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("pointwise", device))
 }
-/// The kernels of `reduce`: a column a dtype.
-pub struct ReduceKernels {
-    /// `sum_cpu`
-    pub sum: Columns<IterKernel>,
-}
-impl ReduceKernels {
-    /// No kernel at all: what a backend fills up with.
-    pub const NONE: Self = Self { sum: Columns::NONE };
-    /// Each kernel with the dtypes that it has.
-    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![("sum", self.sum.dtypes())]
-    }
-}
-/// A backend's kernels of `reduce`: what it submits.
-pub struct ReduceTable {
-    /// the backend
-    pub device: DeviceType,
-    /// its kernels, for the machine that runs
-    pub kernels: fn() -> &'static ReduceKernels,
-}
-inventory::collect!(ReduceTable);
-/// The kernels of `reduce` on a device.
-///
-/// # Errors
-/// When no linked backend brings them.
-pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
-    static FOUND: [OnceLock<Option<&'static ReduceKernels>>; DeviceType::ALL.len()] = [const {
-        OnceLock::new()
-    }; DeviceType::ALL.len()];
-    let kind = device.kind();
-    let find = || {
-        inventory::iter::<ReduceTable>()
-            .find(|table| table.device == kind)
-            .map(|table| (table.kernels)())
-    };
-    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
-}
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
     if let Ok(table) = copy(device) {
         all.push(("copy", table.coverage()));
     }
-    if let Ok(table) = index(device) {
-        all.push(("index", table.coverage()));
-    }
-    if let Ok(table) = layer_norm(device) {
-        all.push(("layer_norm", table.coverage()));
+    if let Ok(table) = fill(device) {
+        all.push(("fill", table.coverage()));
     }
     if let Ok(table) = matmul(device) {
         all.push(("matmul", table.coverage()));
     }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));
-    }
-    if let Ok(table) = reduce(device) {
-        all.push(("reduce", table.coverage()));
     }
     all
 }

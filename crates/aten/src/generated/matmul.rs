@@ -31,7 +31,7 @@ pub mod op {
             stack.push(ops::mm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
             Ok(())
         },
-        tags: &["core"],
+        tags: &[],
     });
 }
 pub mod ops {
@@ -73,8 +73,8 @@ mod native {
 }
 impl Tensor {
     /// See [`ops::mm`](crate::ops::mm).
-    pub fn mm(&self, mat2: impl Operand<'_>) -> Result<Tensor> {
-        ops::mm(self, &mat2.into_arg()?)
+    pub fn mm<'o>(&self, mat2: impl Operand<'o>) -> Result<Tensor> {
+        ops::mm(self, &*mat2.into_arg()?)
     }
 }
 static OPS: &[&dyn AnyOp] = &[&op::MM, &op::MM_OUT];

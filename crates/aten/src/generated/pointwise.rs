@@ -31,7 +31,7 @@ pub mod op {
             stack.push(ops::add_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type AddOutFn = fn(
         DispatchKeySet,
@@ -52,7 +52,7 @@ pub mod op {
                 );
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type MulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MUL: Op<MulFn> = Op::new(OpInfo {
@@ -74,7 +74,7 @@ pub mod op {
             stack.push(ops::mul_(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type MulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MUL_OUT: Op<MulOutFn> = Op::new(OpInfo {
@@ -85,7 +85,7 @@ pub mod op {
             stack.push(ops::mul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type NegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NEG: Op<NegFn> = Op::new(OpInfo {
@@ -107,7 +107,7 @@ pub mod op {
             stack.push(ops::neg_(a.tensor(0)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type NegOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NEG_OUT: Op<NegOutFn> = Op::new(OpInfo {
@@ -118,7 +118,7 @@ pub mod op {
             stack.push(ops::neg_out(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXP: Op<ExpFn> = Op::new(OpInfo {
@@ -140,7 +140,7 @@ pub mod op {
             stack.push(ops::exp_(a.tensor(0)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type ExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static EXP_OUT: Op<ExpOutFn> = Op::new(OpInfo {
@@ -151,7 +151,7 @@ pub mod op {
             stack.push(ops::exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type EqFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static EQ: Op<EqFn> = Op::new(OpInfo {
@@ -173,7 +173,7 @@ pub mod op {
             stack.push(ops::eq_(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
     pub type EqTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static EQ_TENSOR_OUT: Op<EqTensorOutFn> = Op::new(OpInfo {
@@ -187,7 +187,7 @@ pub mod op {
                 );
             Ok(())
         },
-        tags: &["core", "pointwise"],
+        tags: &["pointwise"],
     });
 }
 pub mod ops {
@@ -456,36 +456,36 @@ mod native {
 }
 impl Tensor {
     /// See [`ops::add`](crate::ops::add).
-    pub fn add(&self, other: impl Operand<'_>) -> Result<Tensor> {
-        ops::add(self, &other.into_arg()?, Scalar::Int(1))
+    pub fn add<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::add(self, &*other.into_arg()?, Scalar::Int(1))
     }
     /// See [`ops::add`](crate::ops::add).
-    pub fn add_opt(
+    pub fn add_opt<'o>(
         &self,
-        other: impl Operand<'_>,
+        other: impl Operand<'o>,
         alpha: impl Into<Scalar>,
     ) -> Result<Tensor> {
-        ops::add(self, &other.into_arg()?, alpha)
+        ops::add(self, &*other.into_arg()?, alpha)
     }
     /// See [`ops::add_`](crate::ops::add_).
-    pub fn add_(&self, other: impl Operand<'_>) -> Result<&Tensor> {
-        ops::add_(self, &other.into_arg()?, Scalar::Int(1))
+    pub fn add_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::add_(self, &*other.into_arg()?, Scalar::Int(1))
     }
     /// See [`ops::add_`](crate::ops::add_).
-    pub fn add_opt_(
+    pub fn add_opt_<'o>(
         &self,
-        other: impl Operand<'_>,
+        other: impl Operand<'o>,
         alpha: impl Into<Scalar>,
     ) -> Result<&Tensor> {
-        ops::add_(self, &other.into_arg()?, alpha)
+        ops::add_(self, &*other.into_arg()?, alpha)
     }
     /// See [`ops::mul`](crate::ops::mul).
-    pub fn mul(&self, other: impl Operand<'_>) -> Result<Tensor> {
-        ops::mul(self, &other.into_arg()?)
+    pub fn mul<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::mul(self, &*other.into_arg()?)
     }
     /// See [`ops::mul_`](crate::ops::mul_).
-    pub fn mul_(&self, other: impl Operand<'_>) -> Result<&Tensor> {
-        ops::mul_(self, &other.into_arg()?)
+    pub fn mul_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::mul_(self, &*other.into_arg()?)
     }
     /// See [`ops::neg`](crate::ops::neg).
     pub fn neg(&self) -> Result<Tensor> {
@@ -504,12 +504,12 @@ impl Tensor {
         ops::exp_(self)
     }
     /// See [`ops::eq`](crate::ops::eq).
-    pub fn eq(&self, other: impl Operand<'_>) -> Result<Tensor> {
-        ops::eq(self, &other.into_arg()?)
+    pub fn eq<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::eq(self, &*other.into_arg()?)
     }
     /// See [`ops::eq_`](crate::ops::eq_).
-    pub fn eq_(&self, other: impl Operand<'_>) -> Result<&Tensor> {
-        ops::eq_(self, &other.into_arg()?)
+    pub fn eq_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::eq_(self, &*other.into_arg()?)
     }
 }
 static OPS: &[&dyn AnyOp] = &[

@@ -11,6 +11,54 @@
 use super::prelude::*;
 pub mod op {
     use super::*;
+    pub type AliasFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ALIAS: Op<AliasFn> = Op::new(OpInfo {
+        name: "aten::alias",
+        schema: "alias(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::alias")?;
+            stack.push(ops::alias(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static DETACH: Op<DetachFn> = Op::new(OpInfo {
+        name: "aten::detach",
+        schema: "detach(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::detach")?;
+            stack.push(ops::detach(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AsStridedFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &[i64],
+        Option<i64>,
+    ) -> Result<Tensor>;
+    pub static AS_STRIDED: Op<AsStridedFn> = Op::new(OpInfo {
+        name: "aten::as_strided",
+        schema: "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::as_strided")?;
+            stack
+                .push(
+                    ops::as_strided(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            &a.int_list(2, 0)?,
+                            a.opt_int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
     pub type ViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static VIEW: Op<ViewFn> = Op::new(OpInfo {
         name: "aten::view",
@@ -22,37 +70,1520 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type _UnsafeViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+    pub static _UNSAFE_VIEW: Op<_UnsafeViewFn> = Op::new(OpInfo {
+        name: "aten::_unsafe_view",
+        schema: "_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_unsafe_view")?;
+            stack.push(ops::_unsafe_view(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, DType) -> Result<Tensor>;
+    pub static VIEW_DTYPE: Op<ViewDtypeFn> = Op::new(OpInfo {
+        name: "aten::view.dtype",
+        schema: "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::view")?;
+            stack.push(ops::view_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ViewAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static VIEW_AS: Op<ViewAsFn> = Op::new(OpInfo {
+        name: "aten::view_as",
+        schema: "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::view_as")?;
+            stack.push(ops::view_as(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ReshapeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+    pub static RESHAPE: Op<ReshapeFn> = Op::new(OpInfo {
+        name: "aten::reshape",
+        schema: "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::reshape")?;
+            stack.push(ops::reshape(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ReshapeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static RESHAPE_AS: Op<ReshapeAsFn> = Op::new(OpInfo {
+        name: "aten::reshape_as",
+        schema: "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::reshape_as")?;
+            stack.push(ops::reshape_as(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ExpandFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
+    pub static EXPAND: Op<ExpandFn> = Op::new(OpInfo {
+        name: "aten::expand",
+        schema: "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::expand")?;
+            stack
+                .push(ops::expand(a.tensor(0)?, &a.int_list(1, 0)?, a.bool(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ExpandAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static EXPAND_AS: Op<ExpandAsFn> = Op::new(OpInfo {
+        name: "aten::expand_as",
+        schema: "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::expand_as")?;
+            stack.push(ops::expand_as(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PermuteFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+    pub static PERMUTE: Op<PermuteFn> = Op::new(OpInfo {
+        name: "aten::permute",
+        schema: "permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::permute")?;
+            stack.push(ops::permute(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type TransposeIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
+    pub static TRANSPOSE_INT: Op<TransposeIntFn> = Op::new(OpInfo {
+        name: "aten::transpose.int",
+        schema: "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::transpose")?;
+            stack.push(ops::transpose_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static T: Op<TFn> = Op::new(OpInfo {
+        name: "aten::t",
+        schema: "t(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::t")?;
+            stack.push(ops::t(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SqueezeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SQUEEZE: Op<SqueezeFn> = Op::new(OpInfo {
+        name: "aten::squeeze",
+        schema: "squeeze(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::squeeze")?;
+            stack.push(ops::squeeze(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SqueezeDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static SQUEEZE_DIM: Op<SqueezeDimFn> = Op::new(OpInfo {
+        name: "aten::squeeze.dim",
+        schema: "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::squeeze")?;
+            stack.push(ops::squeeze_dim(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type SqueezeDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+    pub static SQUEEZE_DIMS: Op<SqueezeDimsFn> = Op::new(OpInfo {
+        name: "aten::squeeze.dims",
+        schema: "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::squeeze")?;
+            stack.push(ops::squeeze_dims(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type UnsqueezeFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static UNSQUEEZE: Op<UnsqueezeFn> = Op::new(OpInfo {
+        name: "aten::unsqueeze",
+        schema: "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::unsqueeze")?;
+            stack.push(ops::unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type SelectIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
+    pub static SELECT_INT: Op<SelectIntFn> = Op::new(OpInfo {
+        name: "aten::select.int",
+        schema: "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::select")?;
+            stack.push(ops::select_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type SliceFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<i64>,
+        Option<i64>,
+        i64,
+    ) -> Result<Tensor>;
+    pub static SLICE: Op<SliceFn> = Op::new(OpInfo {
+        name: "aten::slice.Tensor",
+        schema: "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::slice")?;
+            stack
+                .push(
+                    ops::slice(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.opt_int(2)?,
+                            a.opt_int(3)?,
+                            a.int(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type NarrowFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
+    pub static NARROW: Op<NarrowFn> = Op::new(OpInfo {
+        name: "aten::narrow",
+        schema: "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::narrow")?;
+            stack
+                .push(
+                    ops::narrow(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NarrowTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+        i64,
+    ) -> Result<Tensor>;
+    pub static NARROW_TENSOR: Op<NarrowTensorFn> = Op::new(OpInfo {
+        name: "aten::narrow.Tensor",
+        schema: "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::narrow")?;
+            stack
+                .push(
+                    ops::narrow_tensor(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.int(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SplitFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
+    pub static SPLIT: Op<SplitFn> = Op::new(OpInfo {
+        name: "aten::split.Tensor",
+        schema: "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::split")?;
+            stack.push(ops::split(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SplitWithSizesFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        i64,
+    ) -> Result<Vec<Tensor>>;
+    pub static SPLIT_WITH_SIZES: Op<SplitWithSizesFn> = Op::new(OpInfo {
+        name: "aten::split_with_sizes",
+        schema: "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::split_with_sizes")?;
+            stack
+                .push(
+                    ops::split_with_sizes(a.tensor(0)?, &a.int_list(1, 0)?, a.int(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
+    pub static CHUNK: Op<ChunkFn> = Op::new(OpInfo {
+        name: "aten::chunk",
+        schema: "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::chunk")?;
+            stack.push(ops::chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
+    pub static UNBIND_INT: Op<UnbindIntFn> = Op::new(OpInfo {
+        name: "aten::unbind.int",
+        schema: "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::unbind")?;
+            stack.push(ops::unbind_int(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FlattenUsingIntsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+    ) -> Result<Tensor>;
+    pub static FLATTEN_USING_INTS: Op<FlattenUsingIntsFn> = Op::new(OpInfo {
+        name: "aten::flatten.using_ints",
+        schema: "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::flatten")?;
+            stack
+                .push(
+                    ops::flatten_using_ints(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SizeIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
+    pub static SIZE_INT: Op<SizeIntFn> = Op::new(OpInfo {
+        name: "aten::size.int",
+        schema: "size.int(Tensor self, int dim) -> int",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::size")?;
+            stack.push(ops::size_int(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type StrideIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
+    pub static STRIDE_INT: Op<StrideIntFn> = Op::new(OpInfo {
+        name: "aten::stride.int",
+        schema: "stride.int(Tensor self, int dim) -> int",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::stride")?;
+            stack.push(ops::stride_int(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SymSizeIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
+    pub static SYM_SIZE_INT: Op<SymSizeIntFn> = Op::new(OpInfo {
+        name: "aten::sym_size.int",
+        schema: "sym_size.int(Tensor self, int dim) -> SymInt",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sym_size")?;
+            stack.push(ops::sym_size_int(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type SymStrideIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
+    pub static SYM_STRIDE_INT: Op<SymStrideIntFn> = Op::new(OpInfo {
+        name: "aten::sym_stride.int",
+        schema: "sym_stride.int(Tensor self, int dim) -> SymInt",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sym_stride")?;
+            stack.push(ops::sym_stride_int(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type NumelFn = fn(DispatchKeySet, &Tensor) -> Result<i64>;
+    pub static NUMEL: Op<NumelFn> = Op::new(OpInfo {
+        name: "aten::numel",
+        schema: "numel(Tensor self) -> int",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::numel")?;
+            stack.push(ops::numel(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SymNumelFn = fn(DispatchKeySet, &Tensor) -> Result<i64>;
+    pub static SYM_NUMEL: Op<SymNumelFn> = Op::new(OpInfo {
+        name: "aten::sym_numel",
+        schema: "sym_numel(Tensor self) -> SymInt",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sym_numel")?;
+            stack.push(ops::sym_numel(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type DetachFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static DETACH_: Op<DetachFn_> = Op::new(OpInfo {
+        name: "aten::detach_",
+        schema: "detach_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::detach_")?;
+            stack.push(ops::detach_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type AsStridedFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &[i64],
+        Option<i64>,
+    ) -> Result<()>;
+    pub static AS_STRIDED_: Op<AsStridedFn_> = Op::new(OpInfo {
+        name: "aten::as_strided_",
+        schema: "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::as_strided_")?;
+            stack
+                .push(
+                    ops::as_strided_(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            &a.int_list(2, 0)?,
+                            a.opt_int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type TFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static T_: Op<TFn_> = Op::new(OpInfo {
+        name: "aten::t_",
+        schema: "t_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::t_")?;
+            stack.push(ops::t_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type TransposeFn_ = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()>;
+    pub static TRANSPOSE_: Op<TransposeFn_> = Op::new(OpInfo {
+        name: "aten::transpose_",
+        schema: "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::transpose_")?;
+            stack.push(ops::transpose_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type SqueezeFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SQUEEZE_: Op<SqueezeFn_> = Op::new(OpInfo {
+        name: "aten::squeeze_",
+        schema: "squeeze_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::squeeze_")?;
+            stack.push(ops::squeeze_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type SqueezeDimFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+    pub static SQUEEZE_DIM_: Op<SqueezeDimFn_> = Op::new(OpInfo {
+        name: "aten::squeeze_.dim",
+        schema: "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::squeeze_")?;
+            stack.push(ops::squeeze_dim_(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type SqueezeDimsFn_ = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<()>;
+    pub static SQUEEZE_DIMS_: Op<SqueezeDimsFn_> = Op::new(OpInfo {
+        name: "aten::squeeze_.dims",
+        schema: "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::squeeze_")?;
+            stack.push(ops::squeeze_dims_(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
+    pub type UnsqueezeFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+    pub static UNSQUEEZE_: Op<UnsqueezeFn_> = Op::new(OpInfo {
+        name: "aten::unsqueeze_",
+        schema: "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::unsqueeze_")?;
+            stack.push(ops::unsqueeze_(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["inplace_view"],
+    });
 }
 pub mod ops {
     use super::*;
-    /// The same elements, in row-major order, under another shape; one size may be -1.
+    /// The same view again: a new tensor over the same elements.
     ///
-    /// Fails where the strides do not allow it: `reshape` copies there.
+    /// `aten::alias(Tensor(a) self) -> Tensor(a)`
+    pub fn alias(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ALIAS.kernel(keys)?(keys, self_)
+    }
+    /// The same view, cut off from the autograd graph.
+    ///
+    /// `aten::detach(Tensor(a) self) -> Tensor(a)`
+    pub fn detach(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DETACH.kernel(keys)?(keys, self_)
+    }
+    /// Any sizes, strides and offset that lie within the storage.
+    ///
+    /// `aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)`
+    pub fn as_strided(
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::AS_STRIDED.kernel(keys)?(keys, self_, size, stride, storage_offset)
+    }
+    /// The same elements in row-major order under another shape; one size may be -1.
     ///
     /// `aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)`
     pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::VIEW.kernel(keys)?(keys, self_, size)
     }
+    /// `view` that autograd does not treat as a view.
+    ///
+    /// `aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor`
+    pub fn _unsafe_view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_UNSAFE_VIEW.kernel(keys)?(keys, self_, size)
+    }
+    /// The same bytes as elements of another dtype.
+    ///
+    /// `aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)`
+    pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::VIEW_DTYPE.kernel(keys)?(keys, self_, dtype)
+    }
+    /// `view` with another tensor's shape.
+    ///
+    /// `aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)`
+    pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::VIEW_AS.kernel(keys)?(keys, self_, other)
+    }
+    /// A view where the strides allow it, else a copy.
+    ///
+    /// `aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)`
+    pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RESHAPE.kernel(keys)?(keys, self_, shape)
+    }
+    /// `reshape` with another tensor's shape.
+    ///
+    /// `aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)`
+    pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::RESHAPE_AS.kernel(keys)?(keys, self_, other)
+    }
+    /// Dimensions of size 1, and new leading ones, repeated with stride 0.
+    ///
+    /// `aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)`
+    pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXPAND.kernel(keys)?(keys, self_, size, implicit)
+    }
+    /// `expand` to another tensor's shape.
+    ///
+    /// `aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)`
+    pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::EXPAND_AS.kernel(keys)?(keys, self_, other)
+    }
+    /// The dimensions in another order.
+    ///
+    /// `aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)`
+    pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::PERMUTE.kernel(keys)?(keys, self_, dims)
+    }
+    /// Two dimensions exchanged.
+    ///
+    /// `aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)`
+    pub fn transpose_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TRANSPOSE_INT.kernel(keys)?(keys, self_, dim0, dim1)
+    }
+    /// The transpose of a matrix; vectors and 0-dim tensors as they are.
+    ///
+    /// `aten::t(Tensor(a) self) -> Tensor(a)`
+    pub fn t(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::T.kernel(keys)?(keys, self_)
+    }
+    /// Without all dimensions of size 1.
+    ///
+    /// `aten::squeeze(Tensor(a) self) -> Tensor(a)`
+    pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE.kernel(keys)?(keys, self_)
+    }
+    /// Without one dimension, if its size is 1.
+    ///
+    /// `aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)`
+    pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE_DIM.kernel(keys)?(keys, self_, dim)
+    }
+    /// Without those of some dimensions whose size is 1.
+    ///
+    /// `aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)`
+    pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE_DIMS.kernel(keys)?(keys, self_, dim)
+    }
+    /// With a new dimension of size 1.
+    ///
+    /// `aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)`
+    pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::UNSQUEEZE.kernel(keys)?(keys, self_, dim)
+    }
+    /// One index of a dimension; the dimension goes.
+    ///
+    /// `aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)`
+    pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SELECT_INT.kernel(keys)?(keys, self_, dim, index)
+    }
+    /// Every `step`-th index of a dimension from `start` up to `end`; bounds are clamped as Python's are.
+    ///
+    /// `aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)`
+    pub fn slice(
+        self_: &Tensor,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SLICE.kernel(keys)?(keys, self_, dim, start, end, step)
+    }
+    /// `length` indices of a dimension from `start`.
+    ///
+    /// `aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)`
+    pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NARROW.kernel(keys)?(keys, self_, dim, start, length)
+    }
+    /// `narrow` with a 0-dim integer tensor as start.
+    ///
+    /// `aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)`
+    pub fn narrow_tensor(
+        self_: &Tensor,
+        dim: i64,
+        start: &Tensor,
+        length: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | start.key_set());
+        op::NARROW_TENSOR.kernel(keys)?(keys, self_, dim, start, length)
+    }
+    /// Pieces of `split_size` along a dimension, the last one smaller.
+    ///
+    /// `aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]`
+    pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(self_.key_set());
+        op::SPLIT.kernel(keys)?(keys, self_, split_size, dim)
+    }
+    /// Pieces of given sizes along a dimension.
+    ///
+    /// `aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]`
+    pub fn split_with_sizes(
+        self_: &Tensor,
+        split_sizes: &[i64],
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(self_.key_set());
+        op::SPLIT_WITH_SIZES.kernel(keys)?(keys, self_, split_sizes, dim)
+    }
+    /// Up to `chunks` pieces of equal size along a dimension.
+    ///
+    /// `aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]`
+    pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(self_.key_set());
+        op::CHUNK.kernel(keys)?(keys, self_, chunks, dim)
+    }
+    /// The slices of a dimension, the dimension gone.
+    ///
+    /// `aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]`
+    pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(self_.key_set());
+        op::UNBIND_INT.kernel(keys)?(keys, self_, dim)
+    }
+    /// Dimensions `start_dim` to `end_dim` as one.
+    ///
+    /// `aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)`
+    pub fn flatten_using_ints(
+        self_: &Tensor,
+        start_dim: i64,
+        end_dim: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FLATTEN_USING_INTS.kernel(keys)?(keys, self_, start_dim, end_dim)
+    }
+    /// The size of a dimension.
+    ///
+    /// `aten::size.int(Tensor self, int dim) -> int`
+    pub fn size_int(self_: &Tensor, dim: i64) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::SIZE_INT.kernel(keys)?(keys, self_, dim)
+    }
+    /// The stride of a dimension.
+    ///
+    /// `aten::stride.int(Tensor self, int dim) -> int`
+    pub fn stride_int(self_: &Tensor, dim: i64) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::STRIDE_INT.kernel(keys)?(keys, self_, dim)
+    }
+    /// The size of a dimension, by its symbolic name.
+    ///
+    /// `aten::sym_size.int(Tensor self, int dim) -> SymInt`
+    pub fn sym_size_int(self_: &Tensor, dim: i64) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::SYM_SIZE_INT.kernel(keys)?(keys, self_, dim)
+    }
+    /// The stride of a dimension, by its symbolic name.
+    ///
+    /// `aten::sym_stride.int(Tensor self, int dim) -> SymInt`
+    pub fn sym_stride_int(self_: &Tensor, dim: i64) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::SYM_STRIDE_INT.kernel(keys)?(keys, self_, dim)
+    }
+    /// The number of elements.
+    ///
+    /// `aten::numel(Tensor self) -> int`
+    pub fn numel(self_: &Tensor) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::NUMEL.kernel(keys)?(keys, self_)
+    }
+    /// The number of elements, by its symbolic name.
+    ///
+    /// `aten::sym_numel(Tensor self) -> SymInt`
+    pub fn sym_numel(self_: &Tensor) -> Result<i64> {
+        let keys = tls::effective(self_.key_set());
+        op::SYM_NUMEL.kernel(keys)?(keys, self_)
+    }
+    /// `detach` in place: autograd forgets this tensor's history.
+    ///
+    /// `aten::detach_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn detach_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DETACH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// `as_strided` in place.
+    ///
+    /// `aten::as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)`
+    pub fn as_strided_<'a>(
+        self_: &'a Tensor,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::AS_STRIDED_.kernel(keys)?(keys, self_, size, stride, storage_offset)?;
+        Ok(self_)
+    }
+    /// `t` in place.
+    ///
+    /// `aten::t_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn t_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::T_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// `transpose` in place.
+    ///
+    /// `aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)`
+    pub fn transpose_<'a>(
+        self_: &'a Tensor,
+        dim0: i64,
+        dim1: i64,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TRANSPOSE_.kernel(keys)?(keys, self_, dim0, dim1)?;
+        Ok(self_)
+    }
+    /// `squeeze` in place.
+    ///
+    /// `aten::squeeze_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn squeeze_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// `squeeze.dim` in place.
+    ///
+    /// `aten::squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)`
+    pub fn squeeze_dim_<'a>(self_: &'a Tensor, dim: i64) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE_DIM_.kernel(keys)?(keys, self_, dim)?;
+        Ok(self_)
+    }
+    /// `squeeze.dims` in place.
+    ///
+    /// `aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)`
+    pub fn squeeze_dims_<'a>(self_: &'a Tensor, dim: &[i64]) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUEEZE_DIMS_.kernel(keys)?(keys, self_, dim)?;
+        Ok(self_)
+    }
+    /// `unsqueeze` in place.
+    ///
+    /// `aten::unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)`
+    pub fn unsqueeze_<'a>(self_: &'a Tensor, dim: i64) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::UNSQUEEZE_.kernel(keys)?(keys, self_, dim)?;
+        Ok(self_)
+    }
 }
 mod native {
     use super::*;
+    pub fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::alias(self_)
+    }
+    pub fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::detach(self_)
+    }
+    pub fn as_strided(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<Tensor> {
+        composite::view::as_strided(self_, size, stride, storage_offset)
+    }
     pub fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         composite::view::view(self_, size)
     }
+    pub fn _unsafe_view(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+    ) -> Result<Tensor> {
+        composite::view::_unsafe_view(self_, size)
+    }
+    pub fn view_dtype(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        composite::view::view_dtype(self_, dtype)
+    }
+    pub fn view_as(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::view::view_as(self_, other)
+    }
+    pub fn reshape(_: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+        composite::view::reshape(self_, shape)
+    }
+    pub fn reshape_as(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::view::reshape_as(self_, other)
+    }
+    pub fn expand(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        implicit: bool,
+    ) -> Result<Tensor> {
+        composite::view::expand(self_, size, implicit)
+    }
+    pub fn expand_as(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::view::expand_as(self_, other)
+    }
+    pub fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+        composite::view::permute(self_, dims)
+    }
+    pub fn transpose_int(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim0: i64,
+        dim1: i64,
+    ) -> Result<Tensor> {
+        composite::view::transpose_int(self_, dim0, dim1)
+    }
+    pub fn t(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::t(self_)
+    }
+    pub fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::squeeze(self_)
+    }
+    pub fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+        composite::view::squeeze_dim(self_, dim)
+    }
+    pub fn squeeze_dims(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: &[i64],
+    ) -> Result<Tensor> {
+        composite::view::squeeze_dims(self_, dim)
+    }
+    pub fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+        composite::view::unsqueeze(self_, dim)
+    }
+    pub fn select_int(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        index: i64,
+    ) -> Result<Tensor> {
+        composite::view::select_int(self_, dim, index)
+    }
+    pub fn slice(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<Tensor> {
+        composite::view::slice(self_, dim, start, end, step)
+    }
+    pub fn narrow(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        start: i64,
+        length: i64,
+    ) -> Result<Tensor> {
+        composite::view::narrow(self_, dim, start, length)
+    }
+    pub fn narrow_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        start: &Tensor,
+        length: i64,
+    ) -> Result<Tensor> {
+        composite::view::narrow_tensor(self_, dim, start, length)
+    }
+    pub fn split(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        split_size: i64,
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        composite::view::split(self_, split_size, dim)
+    }
+    pub fn split_with_sizes(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        split_sizes: &[i64],
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        composite::view::split_with_sizes(self_, split_sizes, dim)
+    }
+    pub fn chunk(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        chunks: i64,
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        composite::view::chunk(self_, chunks, dim)
+    }
+    pub fn unbind_int(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        composite::view::unbind_int(self_, dim)
+    }
+    pub fn flatten_using_ints(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        start_dim: i64,
+        end_dim: i64,
+    ) -> Result<Tensor> {
+        composite::view::flatten_using_ints(self_, start_dim, end_dim)
+    }
+    pub fn size_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<i64> {
+        composite::view::size_int(self_, dim)
+    }
+    pub fn stride_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<i64> {
+        composite::view::stride_int(self_, dim)
+    }
+    pub fn sym_size_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<i64> {
+        composite::view::sym_size_int(self_, dim)
+    }
+    pub fn sym_stride_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<i64> {
+        composite::view::sym_stride_int(self_, dim)
+    }
+    pub fn numel(_: DispatchKeySet, self_: &Tensor) -> Result<i64> {
+        composite::view::numel(self_)
+    }
+    pub fn sym_numel(_: DispatchKeySet, self_: &Tensor) -> Result<i64> {
+        composite::view::sym_numel(self_)
+    }
+    pub fn detach_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::view::detach_(self_)
+    }
+    pub fn as_strided_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<()> {
+        composite::view::as_strided_(self_, size, stride, storage_offset)
+    }
+    pub fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::view::t_(self_)
+    }
+    pub fn transpose_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim0: i64,
+        dim1: i64,
+    ) -> Result<()> {
+        composite::view::transpose_(self_, dim0, dim1)
+    }
+    pub fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::view::squeeze_(self_)
+    }
+    pub fn squeeze_dim_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
+        composite::view::squeeze_dim_(self_, dim)
+    }
+    pub fn squeeze_dims_(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
+        composite::view::squeeze_dims_(self_, dim)
+    }
+    pub fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
+        composite::view::unsqueeze_(self_, dim)
+    }
 }
 impl Tensor {
+    /// See [`ops::alias`](crate::ops::alias).
+    pub fn alias(&self) -> Result<Tensor> {
+        ops::alias(self)
+    }
+    /// See [`ops::detach`](crate::ops::detach).
+    pub fn detach(&self) -> Result<Tensor> {
+        ops::detach(self)
+    }
+    /// See [`ops::as_strided`](crate::ops::as_strided).
+    pub fn as_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        ops::as_strided(self, size, stride, None)
+    }
+    /// See [`ops::as_strided`](crate::ops::as_strided).
+    pub fn as_strided_opt(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<Tensor> {
+        ops::as_strided(self, size, stride, storage_offset)
+    }
     /// See [`ops::view`](crate::ops::view).
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         ops::view(self, size)
     }
+    /// See [`ops::view_dtype`](crate::ops::view_dtype).
+    pub fn view_dtype(&self, dtype: DType) -> Result<Tensor> {
+        ops::view_dtype(self, dtype)
+    }
+    /// See [`ops::view_as`](crate::ops::view_as).
+    pub fn view_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::view_as(self, &*other.into_arg()?)
+    }
+    /// See [`ops::reshape`](crate::ops::reshape).
+    pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
+        ops::reshape(self, shape)
+    }
+    /// See [`ops::reshape_as`](crate::ops::reshape_as).
+    pub fn reshape_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::reshape_as(self, &*other.into_arg()?)
+    }
+    /// See [`ops::expand`](crate::ops::expand).
+    pub fn expand(&self, size: &[i64]) -> Result<Tensor> {
+        ops::expand(self, size, false)
+    }
+    /// See [`ops::expand`](crate::ops::expand).
+    pub fn expand_opt(&self, size: &[i64], implicit: bool) -> Result<Tensor> {
+        ops::expand(self, size, implicit)
+    }
+    /// See [`ops::expand_as`](crate::ops::expand_as).
+    pub fn expand_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::expand_as(self, &*other.into_arg()?)
+    }
+    /// See [`ops::permute`](crate::ops::permute).
+    pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
+        ops::permute(self, dims)
+    }
+    /// See [`ops::transpose_int`](crate::ops::transpose_int).
+    pub fn transpose_int(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
+        ops::transpose_int(self, dim0, dim1)
+    }
+    /// See [`ops::t`](crate::ops::t).
+    pub fn t(&self) -> Result<Tensor> {
+        ops::t(self)
+    }
+    /// See [`ops::squeeze`](crate::ops::squeeze).
+    pub fn squeeze(&self) -> Result<Tensor> {
+        ops::squeeze(self)
+    }
+    /// See [`ops::squeeze_dim`](crate::ops::squeeze_dim).
+    pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
+        ops::squeeze_dim(self, dim)
+    }
+    /// See [`ops::squeeze_dims`](crate::ops::squeeze_dims).
+    pub fn squeeze_dims(&self, dim: &[i64]) -> Result<Tensor> {
+        ops::squeeze_dims(self, dim)
+    }
+    /// See [`ops::unsqueeze`](crate::ops::unsqueeze).
+    pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
+        ops::unsqueeze(self, dim)
+    }
+    /// See [`ops::select_int`](crate::ops::select_int).
+    pub fn select_int(&self, dim: i64, index: i64) -> Result<Tensor> {
+        ops::select_int(self, dim, index)
+    }
+    /// See [`ops::slice`](crate::ops::slice).
+    pub fn slice(&self) -> Result<Tensor> {
+        ops::slice(self, 0, None, None, 1)
+    }
+    /// See [`ops::slice`](crate::ops::slice).
+    pub fn slice_opt(
+        &self,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<Tensor> {
+        ops::slice(self, dim, start, end, step)
+    }
+    /// See [`ops::narrow`](crate::ops::narrow).
+    pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+        ops::narrow(self, dim, start, length)
+    }
+    /// See [`ops::narrow_tensor`](crate::ops::narrow_tensor).
+    pub fn narrow_tensor<'o>(
+        &self,
+        dim: i64,
+        start: impl Operand<'o>,
+        length: i64,
+    ) -> Result<Tensor> {
+        ops::narrow_tensor(self, dim, &*start.into_arg()?, length)
+    }
+    /// See [`ops::split`](crate::ops::split).
+    pub fn split(&self, split_size: i64) -> Result<Vec<Tensor>> {
+        ops::split(self, split_size, 0)
+    }
+    /// See [`ops::split`](crate::ops::split).
+    pub fn split_opt(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+        ops::split(self, split_size, dim)
+    }
+    /// See [`ops::split_with_sizes`](crate::ops::split_with_sizes).
+    pub fn split_with_sizes(&self, split_sizes: &[i64]) -> Result<Vec<Tensor>> {
+        ops::split_with_sizes(self, split_sizes, 0)
+    }
+    /// See [`ops::split_with_sizes`](crate::ops::split_with_sizes).
+    pub fn split_with_sizes_opt(
+        &self,
+        split_sizes: &[i64],
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        ops::split_with_sizes(self, split_sizes, dim)
+    }
+    /// See [`ops::chunk`](crate::ops::chunk).
+    pub fn chunk(&self, chunks: i64) -> Result<Vec<Tensor>> {
+        ops::chunk(self, chunks, 0)
+    }
+    /// See [`ops::chunk`](crate::ops::chunk).
+    pub fn chunk_opt(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+        ops::chunk(self, chunks, dim)
+    }
+    /// See [`ops::unbind_int`](crate::ops::unbind_int).
+    pub fn unbind_int(&self) -> Result<Vec<Tensor>> {
+        ops::unbind_int(self, 0)
+    }
+    /// See [`ops::unbind_int`](crate::ops::unbind_int).
+    pub fn unbind_int_opt(&self, dim: i64) -> Result<Vec<Tensor>> {
+        ops::unbind_int(self, dim)
+    }
+    /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
+    pub fn flatten_using_ints(&self) -> Result<Tensor> {
+        ops::flatten_using_ints(self, 0, -1)
+    }
+    /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
+    pub fn flatten_using_ints_opt(
+        &self,
+        start_dim: i64,
+        end_dim: i64,
+    ) -> Result<Tensor> {
+        ops::flatten_using_ints(self, start_dim, end_dim)
+    }
+    /// See [`ops::detach_`](crate::ops::detach_).
+    pub fn detach_(&self) -> Result<&Tensor> {
+        ops::detach_(self)
+    }
+    /// See [`ops::as_strided_`](crate::ops::as_strided_).
+    pub fn as_strided_(&self, size: &[i64], stride: &[i64]) -> Result<&Tensor> {
+        ops::as_strided_(self, size, stride, None)
+    }
+    /// See [`ops::as_strided_`](crate::ops::as_strided_).
+    pub fn as_strided_opt_(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        storage_offset: Option<i64>,
+    ) -> Result<&Tensor> {
+        ops::as_strided_(self, size, stride, storage_offset)
+    }
+    /// See [`ops::t_`](crate::ops::t_).
+    pub fn t_(&self) -> Result<&Tensor> {
+        ops::t_(self)
+    }
+    /// See [`ops::transpose_`](crate::ops::transpose_).
+    pub fn transpose_(&self, dim0: i64, dim1: i64) -> Result<&Tensor> {
+        ops::transpose_(self, dim0, dim1)
+    }
+    /// See [`ops::squeeze_`](crate::ops::squeeze_).
+    pub fn squeeze_(&self) -> Result<&Tensor> {
+        ops::squeeze_(self)
+    }
+    /// See [`ops::squeeze_dim_`](crate::ops::squeeze_dim_).
+    pub fn squeeze_dim_(&self, dim: i64) -> Result<&Tensor> {
+        ops::squeeze_dim_(self, dim)
+    }
+    /// See [`ops::squeeze_dims_`](crate::ops::squeeze_dims_).
+    pub fn squeeze_dims_(&self, dim: &[i64]) -> Result<&Tensor> {
+        ops::squeeze_dims_(self, dim)
+    }
+    /// See [`ops::unsqueeze_`](crate::ops::unsqueeze_).
+    pub fn unsqueeze_(&self, dim: i64) -> Result<&Tensor> {
+        ops::unsqueeze_(self, dim)
+    }
 }
-static OPS: &[&dyn AnyOp] = &[&op::VIEW];
+static OPS: &[&dyn AnyOp] = &[
+    &op::ALIAS,
+    &op::DETACH,
+    &op::AS_STRIDED,
+    &op::VIEW,
+    &op::_UNSAFE_VIEW,
+    &op::VIEW_DTYPE,
+    &op::VIEW_AS,
+    &op::RESHAPE,
+    &op::RESHAPE_AS,
+    &op::EXPAND,
+    &op::EXPAND_AS,
+    &op::PERMUTE,
+    &op::TRANSPOSE_INT,
+    &op::T,
+    &op::SQUEEZE,
+    &op::SQUEEZE_DIM,
+    &op::SQUEEZE_DIMS,
+    &op::UNSQUEEZE,
+    &op::SELECT_INT,
+    &op::SLICE,
+    &op::NARROW,
+    &op::NARROW_TENSOR,
+    &op::SPLIT,
+    &op::SPLIT_WITH_SIZES,
+    &op::CHUNK,
+    &op::UNBIND_INT,
+    &op::FLATTEN_USING_INTS,
+    &op::SIZE_INT,
+    &op::STRIDE_INT,
+    &op::SYM_SIZE_INT,
+    &op::SYM_STRIDE_INT,
+    &op::NUMEL,
+    &op::SYM_NUMEL,
+    &op::DETACH_,
+    &op::AS_STRIDED_,
+    &op::T_,
+    &op::TRANSPOSE_,
+    &op::SQUEEZE_,
+    &op::SQUEEZE_DIM_,
+    &op::SQUEEZE_DIMS_,
+    &op::UNSQUEEZE_,
+];
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::ALIAS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::alias as op::AliasFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::DETACH,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::detach as op::DetachFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::AS_STRIDED,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::as_strided as op::AsStridedFn),
+        "aten/src/composite/view.rs",
+    ),
     Registration::new(
         &op::VIEW,
         DispatchKey::CompositeExplicitAutograd,
         &(native::view as op::ViewFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_VIEW,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_view as op::_UnsafeViewFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::VIEW_DTYPE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::view_dtype as op::ViewDtypeFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::VIEW_AS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::view_as as op::ViewAsFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::RESHAPE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::reshape as op::ReshapeFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::RESHAPE_AS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::reshape_as as op::ReshapeAsFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::EXPAND,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::expand as op::ExpandFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::EXPAND_AS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::expand_as as op::ExpandAsFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::PERMUTE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::permute as op::PermuteFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::TRANSPOSE_INT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::transpose_int as op::TransposeIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::T,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::t as op::TFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze as op::SqueezeFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE_DIM,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze_dim as op::SqueezeDimFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE_DIMS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze_dims as op::SqueezeDimsFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::UNSQUEEZE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::unsqueeze as op::UnsqueezeFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SELECT_INT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::select_int as op::SelectIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SLICE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::slice as op::SliceFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::NARROW,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::narrow as op::NarrowFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::NARROW_TENSOR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::narrow_tensor as op::NarrowTensorFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SPLIT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::split as op::SplitFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SPLIT_WITH_SIZES,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::split_with_sizes as op::SplitWithSizesFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::CHUNK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::chunk as op::ChunkFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::UNBIND_INT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::unbind_int as op::UnbindIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::FLATTEN_USING_INTS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::flatten_using_ints as op::FlattenUsingIntsFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SIZE_INT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::size_int as op::SizeIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::STRIDE_INT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::stride_int as op::StrideIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SYM_SIZE_INT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::sym_size_int as op::SymSizeIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SYM_STRIDE_INT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::sym_stride_int as op::SymStrideIntFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::NUMEL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::numel as op::NumelFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SYM_NUMEL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::sym_numel as op::SymNumelFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::DETACH_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::detach_ as op::DetachFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::AS_STRIDED_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::as_strided_ as op::AsStridedFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::T_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::t_ as op::TFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::TRANSPOSE_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::transpose_ as op::TransposeFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze_ as op::SqueezeFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE_DIM_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze_dim_ as op::SqueezeDimFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::SQUEEZE_DIMS_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::squeeze_dims_ as op::SqueezeDimsFn_),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::UNSQUEEZE_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::unsqueeze_ as op::UnsqueezeFn_),
         "aten/src/composite/view.rs",
     ),
 ];

@@ -2,8 +2,6 @@
 //! The tables of this backend, written from `native_functions.yaml`: a file a family.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 mod copy;
-mod index;
-mod layer_norm;
+mod fill;
 mod matmul;
 mod pointwise;
-mod reduce;

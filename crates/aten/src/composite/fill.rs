@@ -1,0 +1,59 @@
+//! Tensors filled with one value, in place and as new ones.
+
+use tensor_core::iter::IterConfig;
+use tensor_core::{Result, Scalar, check};
+
+use crate::{Tensor, kernels, ops};
+
+/// Sets every element to a number.
+pub fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
+    if !self_.is_meta() && self_.numel() > 0 {
+        let kernel = kernels::fill(self_.device())?.fill.get(self_.dtype(), "fill_out")?;
+        // An expanded tensor may be filled: every write of an element is the same.
+        let mut iter = IterConfig::nullary_op(self_.as_impl()).check_mem_overlap(false).build()?;
+        iter.set_params(&[value]);
+        kernel(&iter)?;
+    }
+    self_.as_impl().bump_version();
+    Ok(())
+}
+
+/// Sets every element to the value of a 0-dim tensor.
+pub fn fill_(self_: &Tensor, value: &Tensor) -> Result<()> {
+    check!(
+        value.dim() == 0,
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.dim()
+    );
+    if self_.device() != value.device() || self_.is_meta() {
+        ops::copy_(self_, value, false)?;
+        return Ok(());
+    }
+    fill_scalar_(self_, super::copy::item(value)?)
+}
+
+/// A tensor in the image of another, every element a number.
+pub fn fill_scalar(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::fill_scalar_(&result, value)?;
+    Ok(result)
+}
+
+/// A tensor in the image of another, every element the value of a 0-dim tensor.
+pub fn fill(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::fill_(&result, value)?;
+    Ok(result)
+}
+
+/// Sets every element to zero.
+pub fn zero_(self_: &Tensor) -> Result<()> {
+    fill_scalar_(self_, Scalar::Int(0))
+}
+
+/// A tensor of zeros in the image of another.
+pub fn zero(self_: &Tensor) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::zero_(&result)?;
+    Ok(result)
+}
