@@ -1,1 +1,13 @@
-//! placeholder
+//! The CPU kernels: loops, vector mathematics, matrix products, and the pool that runs them.
+//!
+//! Kernels fill outputs that exist. Shape checks, dtype promotion and autograd live elsewhere (`tensor-aten`,
+//! `tensor-autograd`). Unsafe code lives in [`isa`], [`parallel`], [`loops`], [`simd`] and [`gemm`] alone; a kernel is
+//! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
+#![deny(unsafe_code)]
+
+pub mod isa;
+pub mod loops;
+pub mod parallel;
+pub mod simd;
+
+pub use isa::Isa;

@@ -1,0 +1,267 @@
+//! The one loop of an elementwise kernel: contiguous elements in, contiguous elements out, [`LANES`] at a time.
+//!
+//! A group of lanes is computed into a local array and stored after that, so the loop is right when an output is one of the
+//! inputs (in-place operators), and LLVM vectorises it without run-time overlap checks: the local array cannot alias, and
+//! it ends up in registers. Strides are the driver's business.
+
+use std::mem::MaybeUninit;
+
+use tensor_core::{Bool, Complex, DType, Element, bf16, f16};
+
+use crate::isa::Isa;
+
+/// The most elements that are computed as one group.
+pub(super) const LANES: usize = 64;
+
+/// Left-over elements up to here are computed one by one rather than as a padded group.
+const FEW: usize = 4;
+
+/// One scalar body of an elementwise operator. Branch-free bodies vectorise.
+pub trait Elementwise<In, Out>: Copy + Send + Sync {
+    /// The operator on one element of each input.
+    fn apply<I: Isa>(self, x: In) -> Out;
+}
+
+/// The inputs of an elementwise operator: a tuple of up to five element types.
+pub trait Inputs: Copy {
+    /// The dtypes, in order.
+    const DTYPES: &'static [DType];
+    /// One pointer an input.
+    type Pointers: Copy;
+    /// Room for a group of each input.
+    type Stage;
+
+    /// Casts addresses, one an input.
+    fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
+    /// Zeroed room.
+    fn stage() -> Self::Stage;
+    /// The addresses of the room.
+    fn staged(stage: &Self::Stage) -> Self::Pointers;
+    /// # Safety
+    /// Every pointer is valid for reads of `n` elements.
+    unsafe fn fill(stage: &mut Self::Stage, from: Self::Pointers, n: usize);
+    /// # Safety
+    /// Every pointer is valid for `i` elements more.
+    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers;
+    /// # Safety
+    /// Every pointer is valid for reads at `i`.
+    unsafe fn get(pointers: Self::Pointers, i: usize) -> Self;
+}
+
+/// The outputs of an elementwise operator: an element type, or a tuple of two or three.
+pub trait Outputs: Copy {
+    /// The dtypes, in order.
+    const DTYPES: &'static [DType];
+    /// Elements of a group: fewer of the larger types.
+    const GROUP: usize;
+    /// One pointer an output.
+    type Pointers: Copy;
+    /// Room for a group of each output.
+    type Stage;
+
+    /// Casts addresses, one an output.
+    fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
+    /// Room without values.
+    fn stage() -> Self::Stage;
+    /// # Safety
+    /// `i < LANES`.
+    unsafe fn put(self, stage: &mut Self::Stage, i: usize);
+    /// # Safety
+    /// Every pointer is valid for writes of `n` elements, and the first `n <= LANES` of the stage were put.
+    unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize);
+    /// # Safety
+    /// Every pointer is valid for `i` elements more.
+    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers;
+}
+
+/// Elements of a group of a type: enough for four vectors of the widest level.
+const fn group(size: usize) -> usize {
+    if size <= 4 {
+        LANES
+    } else if size == 8 {
+        LANES / 2
+    } else {
+        LANES / 4
+    }
+}
+
+macro_rules! inputs {
+    ($($ty:ident $n:tt)*) => {
+        #[allow(unused_unsafe)] // of the empty tuple
+        impl<$($ty: Element),*> Inputs for ($($ty,)*) {
+            const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
+            type Pointers = ($(*const $ty,)*);
+            type Stage = ($([$ty; LANES],)*);
+
+            #[inline(always)]
+            fn pointers(_addresses: &[*mut u8]) -> Self::Pointers {
+                ($(_addresses[$n].cast::<$ty>().cast_const(),)*)
+            }
+            #[inline(always)]
+            fn stage() -> Self::Stage {
+                ($([<$ty as bytemuck::Zeroable>::zeroed(); LANES],)*)
+            }
+            #[inline(always)]
+            fn staged(_stage: &Self::Stage) -> Self::Pointers {
+                ($(_stage.$n.as_ptr(),)*)
+            }
+            #[inline(always)]
+            unsafe fn fill(_stage: &mut Self::Stage, _from: Self::Pointers, _n: usize) {
+                // SAFETY: forwarded from the caller; bytes, since storages may be unaligned for the type.
+                unsafe { $(copy_bytes(_from.$n, _stage.$n.as_mut_ptr(), _n);)* }
+            }
+            #[inline(always)]
+            unsafe fn advance(_pointers: Self::Pointers, _i: usize) -> Self::Pointers {
+                // SAFETY: forwarded from the caller.
+                unsafe { ($(_pointers.$n.add(_i),)*) }
+            }
+            #[inline(always)]
+            unsafe fn get(_pointers: Self::Pointers, _i: usize) -> Self {
+                // SAFETY: forwarded from the caller.
+                unsafe { ($(_pointers.$n.add(_i).read_unaligned(),)*) }
+            }
+        }
+    };
+}
+inputs!();
+inputs!(A 0);
+inputs!(A 0 B 1);
+inputs!(A 0 B 1 C 2);
+inputs!(A 0 B 1 C 2 D 3);
+inputs!(A 0 B 1 C 2 D 3 E 4);
+
+macro_rules! single {
+    ($($t:ty)*) => { $(
+        impl Outputs for $t {
+            const DTYPES: &'static [DType] = &[<$t as Element>::DTYPE];
+            const GROUP: usize = group(size_of::<$t>());
+            type Pointers = *mut $t;
+            type Stage = MaybeUninit<[$t; LANES]>;
+
+            #[inline(always)]
+            fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
+                addresses[0].cast()
+            }
+            #[inline(always)]
+            fn stage() -> Self::Stage {
+                MaybeUninit::uninit()
+            }
+            #[inline(always)]
+            unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
+                // SAFETY: forwarded from the caller: `i` is within the array.
+                unsafe { stage.as_mut_ptr().cast::<$t>().add(i).write(self) }
+            }
+            #[inline(always)]
+            unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+                // SAFETY: forwarded from the caller.
+                unsafe { copy_bytes(stage.as_ptr().cast::<$t>(), to, n) }
+            }
+            #[inline(always)]
+            unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
+                // SAFETY: forwarded from the caller.
+                unsafe { pointers.add(i) }
+            }
+        }
+    )* };
+}
+// A list, since an implementation for every `T: Element` would claim the tuples as well.
+single!(u8 i8 i16 i32 i64 f16 bf16 f32 f64 Complex<f32> Complex<f64> Bool);
+
+macro_rules! outputs {
+    ($($ty:ident $n:tt)*) => {
+        impl<$($ty: Element),*> Outputs for ($($ty,)*) {
+            const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
+            const GROUP: usize = {
+                let mut least = LANES;
+                $(if group(size_of::<$ty>()) < least { least = group(size_of::<$ty>()) })*
+                least
+            };
+            type Pointers = ($(*mut $ty,)*);
+            type Stage = ($(MaybeUninit<[$ty; LANES]>,)*);
+
+            #[inline(always)]
+            fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
+                ($(addresses[$n].cast::<$ty>(),)*)
+            }
+            #[inline(always)]
+            fn stage() -> Self::Stage {
+                ($(MaybeUninit::<[$ty; LANES]>::uninit(),)*)
+            }
+            #[inline(always)]
+            unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
+                // SAFETY: forwarded from the caller: `i` is within the arrays.
+                unsafe { $(stage.$n.as_mut_ptr().cast::<$ty>().add(i).write(self.$n);)* }
+            }
+            #[inline(always)]
+            unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+                // SAFETY: forwarded from the caller.
+                unsafe { $(copy_bytes(stage.$n.as_ptr().cast::<$ty>(), to.$n, n);)* }
+            }
+            #[inline(always)]
+            unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
+                // SAFETY: forwarded from the caller.
+                unsafe { ($(pointers.$n.add(i),)*) }
+            }
+        }
+    };
+}
+outputs!(A 0 B 1);
+outputs!(A 0 B 1 C 2);
+
+/// Copies `n` elements without asking for their alignment.
+///
+/// # Safety
+/// `from` is valid for reads and `to` for writes of `n` elements; they do not overlap.
+#[inline(always)]
+unsafe fn copy_bytes<T>(from: *const T, to: *mut T, n: usize) {
+    // SAFETY: forwarded from the caller.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), n * size_of::<T>()) }
+}
+
+/// Runs an operator over `n` contiguous elements: `addresses` are the outputs, then the inputs.
+///
+/// # Safety
+/// Each address is valid for `n` elements of its type: outputs for writes, inputs for reads. An input is an output's
+/// memory exactly, or does not overlap it. No slice of the memory exists.
+#[inline(always)]
+pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
+    op: F,
+    addresses: &[*mut u8],
+    n: usize,
+) {
+    let (outputs, inputs) = addresses.split_at(Out::DTYPES.len());
+    let (outputs, inputs) = (Out::pointers(outputs), In::pointers(inputs));
+    let mut i = 0;
+    // SAFETY: `i + (elements of the group) <= n` throughout, and `GROUP <= LANES`; a left-over group goes through the
+    // stages, which hold `LANES` initialised elements.
+    unsafe {
+        let mut padded = In::stage();
+        while i < n {
+            let left = n - i;
+            let to = Out::advance(outputs, i);
+            let mut from = In::advance(inputs, i);
+            let mut group = Out::stage();
+            if left < Out::GROUP {
+                if left <= FEW {
+                    for k in 0..left {
+                        op.apply::<I>(In::get(from, k)).put(&mut group, k);
+                    }
+                    Out::store(&group, to, left);
+                    return;
+                }
+                In::fill(&mut padded, from, left);
+                from = In::staged(&padded);
+            }
+            let mut group = Out::stage();
+            for k in 0..Out::GROUP {
+                op.apply::<I>(In::get(from, k)).put(&mut group, k);
+            }
+            if left < Out::GROUP {
+                Out::store(&group, to, left);
+                return;
+            }
+            Out::store(&group, to, Out::GROUP);
+            i += Out::GROUP;
+        }
+    }
+}

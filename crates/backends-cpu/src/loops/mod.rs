@@ -1,0 +1,68 @@
+//! How kernels walk memory: [`map`] for elementwise operators over a [`TensorIter`](tensor_core::iter::TensorIter), and
+//! [`views`] for all others. Arithmetic lives in the families' files.
+//!
+//! An elementwise kernel is one scalar body; [`elementwise!`](crate::elementwise) makes the kernel of it:
+//!
+//! ```
+//! use tensor_backends_cpu::elementwise;
+//! use tensor_core::Element;
+//!
+//! elementwise! {
+//!     /// out = a + alpha * b
+//!     pub fn add_f32<>(a: f32, b: f32; alpha: f32) -> f32 { a + alpha * b }
+//! }
+//! ```
+#![allow(unsafe_code)]
+
+mod block;
+mod drive;
+mod split;
+#[cfg(test)]
+mod tests;
+pub mod views;
+
+pub use block::{Elementwise, Inputs, Outputs};
+pub use drive::map;
+
+/// Writes elementwise kernels `pub fn name<I: Isa, T: ..>(iter: &TensorIter) -> Result<()>` from scalar bodies.
+///
+/// ```text
+/// elementwise! {
+///     /// Docs.
+///     pub fn NAME<T: Bound>(a: T, b: Bool; alpha: T, beta: f64) -> T { body }
+/// }
+/// ```
+///
+/// The inputs come before the `;`, the numbers of the call (`iter.param(0)`, `param(1)`, ..) after it; both lists may be
+/// empty. The body sees the level as `I`. It should be free of branches, so that it vectorises.
+#[macro_export]
+macro_rules! elementwise {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident<$($t:ident: $bound:path),*>(
+            $($a:ident: $at:ty),* $(; $($p:ident: $pt:ty),*)?
+        ) -> $out:ty $body:block
+    )*) => { $(
+        $(#[$meta])*
+        $vis fn $name<I: $crate::isa::Isa, $($t: $bound),*>(
+            iter: &::tensor_core::iter::TensorIter,
+        ) -> ::tensor_core::Result<()> {
+            #[derive(Clone, Copy)]
+            struct Op<P>(P);
+            impl<$($t: $bound),*> $crate::loops::Elementwise<($($at,)*), $out> for Op<($($($pt,)*)?)> {
+                #[inline(always)]
+                #[allow(non_camel_case_types, unused_variables)]
+                fn apply<I: $crate::isa::Isa>(self, ($($a,)*): ($($at,)*)) -> $out {
+                    let ($($($p,)*)?) = self.0;
+                    $body
+                }
+            }
+            #[allow(unused_mut, unused_variables)]
+            let mut next = 0..;
+            let params = ($($(<$pt as ::tensor_core::Element>::from_scalar(
+                iter.param(::std::iter::Iterator::next(&mut next).unwrap_or(0)),
+            ),)*)?);
+            $crate::loops::map::<I, ($($at,)*), $out, _>(iter, Op(params))
+        }
+    )* };
+}

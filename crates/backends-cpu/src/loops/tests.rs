@@ -1,0 +1,218 @@
+//! Tests of the driver, the block loop and the views.
+
+use tensor_core::iter::IterConfig;
+use tensor_core::strides::{self, Dims};
+use tensor_core::{Bool, DType, Element, Result, Scalar, Storage, TensorImpl, TensorRef};
+
+use super::views::{lock, par_chunks, par_rows, par_rows2};
+use crate::isa::{Baseline, Level, level};
+use crate::{elementwise, with_level};
+
+elementwise! {
+    fn axpy<>(a: f32, b: f32; alpha: f32) -> f32 { a + alpha * b }
+    fn less<>(a: f64, b: f64) -> Bool { Bool::new(a < b) }
+    fn iota<>() -> i64 { 7 }
+    fn both<>(a: f32) -> (f32, i32) { (a * 2.0, a as i32) }
+    fn twice_c<>(a: tensor_core::Complex64) -> tensor_core::Complex64 { a + a }
+}
+
+fn dense<T: Element + bytemuck::Pod>(values: Vec<T>, sizes: &[i64]) -> TensorRef {
+    view(&Storage::from_vec(values), T::DTYPE, sizes, &strides::contiguous(sizes), 0)
+}
+
+fn view(storage: &Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> TensorRef {
+    TensorImpl::new(storage.clone(), dtype, Dims::from_slice(sizes), Dims::from_slice(strides), offset).unwrap()
+}
+
+fn values<T: Element>(tensor: &TensorRef) -> Vec<T> {
+    lock(&[tensor], &[]).unwrap().read::<T>(0).unwrap().dense().into_owned()
+}
+
+fn ramp(n: usize) -> Vec<f32> {
+    (0..n).map(|i| i as f32 - 3.0).collect()
+}
+
+fn run(out: &TensorRef, a: &TensorRef, b: &TensorRef, alpha: f64) -> Result<()> {
+    let mut iter = IterConfig::binary_op(Some(out), a, b).build()?;
+    iter.set_params(&[Scalar::Float(alpha)]);
+    with_level!(I => axpy::<I>(&iter))
+}
+
+#[test]
+fn every_length_is_right_in_place_and_not() {
+    for n in [0usize, 1, 2, 4, 5, 31, 63, 64, 65, 127, 128, 200, 40_000] {
+        let (x, y) = (ramp(n), (0..n).map(|i| (i * 7 % 13) as f32).collect::<Vec<_>>());
+        let expected: Vec<f32> = x.iter().zip(&y).map(|(a, b)| a + 2.0 * b).collect();
+        let size = [n as i64];
+        let (a, b, out) = (dense(x, &size), dense(y, &size), dense(vec![0f32; n], &size));
+        run(&out, &a, &b, 2.0).unwrap();
+        assert_eq!(values::<f32>(&out), expected);
+        run(&a, &a, &b, 2.0).unwrap();
+        assert_eq!(values::<f32>(&a), expected);
+        run(&a, &a, &a, -1.0).unwrap();
+        assert!(values::<f32>(&a).iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn broadcast_transposed_and_strided_operands() {
+    let (rows, cols) = (67i64, 1031i64);
+    let n = (rows * cols) as usize;
+    let a = dense(ramp(n), &[rows, cols]);
+    let wide = Storage::from_vec(ramp(2 * n));
+    let others = [
+        dense(ramp(cols as usize), &[cols]),
+        dense(ramp(rows as usize), &[rows, 1]),
+        dense(vec![5f32], &[]),
+        view(&wide, DType::F32, &[rows, cols], &[1, rows], 3),
+        view(&wide, DType::F32, &[rows, cols], &[2 * cols, 2], 1),
+    ];
+    let spread = view(&Storage::from_vec(vec![0f32; 2 * n]), DType::F32, &[rows, cols], &[1, 2 * rows], 0);
+    for (k, b) in others.iter().enumerate() {
+        for out in [dense(vec![0f32; n], &[rows, cols]), spread.clone()] {
+            run(&out, &a, b, 3.0).unwrap();
+            let got = values::<f32>(&out);
+            let (x, y) = (values::<f32>(&a), values::<f32>(b));
+            for r in 0..rows as usize {
+                for c in 0..cols as usize {
+                    let i = r * cols as usize + c;
+                    let other = match k {
+                        0 => y[c],
+                        1 => y[r],
+                        2 => y[0],
+                        _ => y[i],
+                    };
+                    assert_eq!(got[i], x[i] + 3.0 * other, "operand {k} at {r}, {c}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_dtypes_and_several_outputs() {
+    let n = 777usize;
+    let size = [n as i64];
+    let a = dense((0..n).map(|i| (i % 5) as f64).collect::<Vec<_>>(), &size);
+    let b = dense((0..n).map(|i| (i % 7) as f64).collect::<Vec<_>>(), &size);
+    let iter = IterConfig::comparison_op(None, &a, &b).build().unwrap();
+    with_level!(I => less::<I>(&iter)).unwrap();
+    assert!(values::<Bool>(iter.output(0)).iter().enumerate().all(|(i, v)| v.get() == (i % 5 < i % 7)));
+
+    let x = dense(ramp(n), &size);
+    let (y, z) = (dense(vec![0f32; n], &size), dense(vec![0i32; n], &size));
+    let iter =
+        IterConfig::new().check_all_same_dtype(false).output(Some(&y)).output(Some(&z)).input(&x).build().unwrap();
+    with_level!(I => both::<I>(&iter)).unwrap();
+    assert_eq!(values::<f32>(&y)[5], 4.0);
+    assert_eq!(values::<i32>(&z)[776], 773);
+
+    let c = dense(vec![tensor_core::Complex64::new(1.0, -2.0); 37], &[37]);
+    let iter = IterConfig::unary_op(None, &c).build().unwrap();
+    with_level!(I => twice_c::<I>(&iter)).unwrap();
+    assert!(values::<tensor_core::Complex64>(iter.output(0)).iter().all(|v| v.im == -4.0));
+
+    let filled = dense(vec![0i64; n], &size);
+    with_level!(I => iota::<I>(&IterConfig::nullary_op(&filled).build().unwrap())).unwrap();
+    assert!(values::<i64>(&filled).iter().all(|&v| v == 7));
+}
+
+#[test]
+fn wrong_dtypes_and_counts_are_errors() {
+    let (a, b) = (dense(vec![0f64; 8], &[8]), dense(vec![0f64; 8], &[8]));
+    let iter = IterConfig::binary_op(None, &a, &b).build().unwrap();
+    assert!(axpy::<Baseline>(&iter).is_err());
+    assert!(iota::<Baseline>(&iter).is_err());
+    assert!(lock(&[&a], &[]).unwrap().read::<f32>(0).is_err());
+    assert!(lock(&[&a], &[]).unwrap().read::<f64>(1).is_err());
+}
+
+#[test]
+fn overlapping_outputs_are_refused() {
+    let storage = Storage::from_vec(ramp(20));
+    let a = view(&storage, DType::F32, &[10], &[1], 0);
+    let b = view(&storage, DType::F32, &[10], &[1], 9);
+    let c = view(&storage, DType::F32, &[10], &[1], 10);
+    let expanded = view(&storage, DType::F32, &[3, 4], &[0, 1], 0);
+    assert!(lock(&[&a], &[&b]).is_err());
+    assert!(lock(&[], &[&a, &b]).is_err());
+    assert!(lock(&[], &[&expanded]).is_err());
+    let locked = lock(&[&a], &[&c]).unwrap();
+    assert!(locked.write::<f32>(0).is_ok());
+    assert!(locked.write::<f32>(0).is_err(), "an output is handed out once");
+}
+
+#[test]
+fn lanes_and_elements_follow_the_strides() {
+    let x = view(&Storage::from_vec(ramp(24)), DType::F32, &[2, 4, 3], &[12, 1, 4], 0);
+    let locked = lock(&[&x], &[]).unwrap();
+    let v = locked.read::<f32>(0).unwrap();
+    assert!(v.slice().is_none());
+    assert_eq!((v.lanes(1), v.size(1)), (6, 4));
+    for i in 0..2i64 {
+        for k in 0..3i64 {
+            let lane = v.lane(1, (i * 3 + k) as usize);
+            assert_eq!(lane.len(), 4);
+            assert!(lane.slice().is_some());
+            for j in 0..4i64 {
+                assert_eq!(lane.get(j as usize), (i * 12 + j + k * 4) as f32 - 3.0);
+                assert_eq!(v.at(&[i, j, k]), lane.get(j as usize));
+            }
+        }
+    }
+    let dense = v.dense();
+    assert_eq!(dense[1], v.at(&[0, 0, 1]));
+    assert!(v.lane(2, 0).slice().is_none());
+    assert_eq!(v.lane(2, 1).iter().collect::<Vec<_>>(), [-2.0, 2.0, 6.0]);
+}
+
+#[test]
+fn outputs_of_any_strides_are_filled() {
+    let out = view(&Storage::from_vec(vec![0f32; 24]), DType::F32, &[4, 5], &[1, 4], 2);
+    {
+        let locked = lock(&[], &[&out]).unwrap();
+        let mut v = locked.write::<f32>(0).unwrap();
+        assert!(v.slice_mut().is_none());
+        v.with_dense(|s| par_rows::<Baseline, _>(s, 4, 1, |r, row| row.fill(r as f32)));
+    }
+    assert_eq!(values::<f32>(&out)[..6], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    {
+        let locked = lock(&[], &[&out]).unwrap();
+        locked.write::<f32>(0).unwrap().par_lanes::<Baseline>(0, 1, |i, mut lane| {
+            for k in 0..lane.len() {
+                lane.set(k, (10 * i + k) as f32);
+            }
+        });
+    }
+    assert_eq!(values::<f32>(&out)[5..10], [1.0, 11.0, 21.0, 31.0, 41.0]);
+}
+
+#[test]
+fn rows_and_chunks_cover_their_outputs() {
+    let (mut a, mut b) = (vec![0u32; 3 * 50_000], vec![0u64; 50_000]);
+    par_rows2::<Baseline, _, _>(&mut a, &mut b, 50_000, 8, |r, a, b| {
+        a.fill(r as u32);
+        b[0] += r as u64;
+    });
+    assert!(a.iter().enumerate().all(|(i, &v)| v as usize == i / 3));
+    assert!(b.iter().enumerate().all(|(i, &v)| v as usize == i));
+    par_chunks::<Baseline, _>(&mut b, 1000, |start, run| {
+        for (i, v) in run.iter_mut().enumerate() {
+            *v -= (start + i) as u64;
+        }
+    });
+    assert!(b.iter().all(|&v| v == 0));
+    par_rows::<Baseline, u8>(&mut [], 0, 1, |_, _| ());
+}
+
+#[test]
+fn empty_and_scalar_views() {
+    let empty = dense(Vec::<f32>::new(), &[0, 3]);
+    let locked = lock(&[&empty], &[]).unwrap();
+    assert!(locked.read::<f32>(0).unwrap().dense().is_empty());
+    let scalar = dense(vec![4f32], &[]);
+    let locked = lock(&[&scalar], &[]).unwrap();
+    let v = locked.read::<f32>(0).unwrap();
+    assert_eq!((v.lanes(0), v.size(0), v.at(&[]), v.lane(0, 0).get(0)), (1, 1, 4.0, 4.0));
+    assert!(level() >= Level::Baseline);
+}

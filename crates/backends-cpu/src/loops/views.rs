@@ -1,0 +1,736 @@
+//! Typed views of locked tensors, for kernels that are no elementwise iterator: reductions, softmax, pooling, indexing.
+//!
+//! [`lock`] locks the storages and checks that no output overlaps an input or another output. After that an input is a
+//! [`View`] and an output a [`ViewMut`], and everything is safe: slices where contiguous, lanes where strided, and
+//! splitting over the pool in [`par_rows`], [`par_chunks`] and their siblings. A row-wise softmax, whole:
+//!
+//! ```
+//! use tensor_backends_cpu::isa::Isa;
+//! use tensor_backends_cpu::loops::views::{lock, par_rows};
+//! use tensor_core::{Result, TensorImpl};
+//!
+//! /// out[r, :] = softmax(x[r, :]); both are f32 of shape (rows, cols), `x` of any strides.
+//! fn softmax<I: Isa>(x: &TensorImpl, out: &TensorImpl) -> Result<()> {
+//!     let locked = lock(&[x], &[out])?;
+//!     let x = locked.read::<f32>(0)?;
+//!     let mut out = locked.write::<f32>(0)?;
+//!     let rows = x.size(0);
+//!     let cols = x.size(1);
+//!     let x = x.dense(); // the elements in row-major order; copied only if `x` is not contiguous
+//!     out.with_dense(|out| {
+//!         // Chunks of rows go to the threads. The closure is compiled for the level `I`: LLVM vectorises its loops.
+//!         par_rows::<I, _>(out, rows, cols * 10, |r, out| {
+//!             let x = &x[r * cols..][..cols];
+//!             let max = x.iter().fold(f32::NEG_INFINITY, |m, &v| m.max(v));
+//!             let mut sum = 0.0;
+//!             for (o, &v) in out.iter_mut().zip(x) {
+//!                 *o = (v - max).exp(); // a real kernel calls `simd::Math::exp::<I>(v - max)`
+//!                 sum += *o;
+//!             }
+//!             out.iter_mut().for_each(|o| *o /= sum);
+//!         });
+//!     });
+//!     Ok(())
+//! }
+//! # use tensor_core::{DType, Device, strides::{contiguous, Dims}};
+//! # let shape = Dims::from_slice(&[2, 3]);
+//! # let new = || TensorImpl::empty(shape.clone(), contiguous(&shape), DType::F32, Device::CPU);
+//! # softmax::<tensor_backends_cpu::isa::Baseline>(&*new()?, &*new()?)?;
+//! # Ok::<(), tensor_core::Error>(())
+//! ```
+//!
+//! | need | call |
+//! |---|---|
+//! | all elements of an input in row-major order | [`View::dense`] |
+//! | the same without a copy, or `None` | [`View::slice`] |
+//! | an output in row-major order, whatever its strides | [`ViewMut::with_dense`] |
+//! | rows of an output, in parallel | [`par_rows`], [`par_rows2`], [`par_rows3`] |
+//! | runs of elements of an output, in parallel | [`par_chunks`], [`par_chunks2`] |
+//! | lanes along any dimension, strided | [`View::lane`], [`ViewMut::par_lanes`] |
+//! | one element | [`View::at`], [`ViewMut::set`] |
+//!
+//! Elementwise kernels use [`map`](super::map) instead: that one allows outputs that alias inputs.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use smallvec::SmallVec;
+use tensor_core::storage::Access;
+use tensor_core::strides::{self, Dims};
+use tensor_core::tensor_impl::Metadata;
+use tensor_core::{DType, Element, Result, Storage, TensorImpl, bail, check};
+
+use super::split::Split;
+use crate::isa::Isa;
+use crate::parallel::{GRAIN, parallel_for};
+
+/// One locked tensor: where its elements lie.
+struct Place<'a> {
+    dtype: DType,
+    pointer: *mut u8,
+    sizes: &'a [i64],
+    strides: &'a [i64],
+    numel: usize,
+}
+
+impl<'a> Place<'a> {
+    /// The caller holds the lock of the storage.
+    fn new(m: &'a Metadata) -> Result<Self> {
+        check!(m.storage.device().is_cpu(), "expected a CPU tensor, got one on {}", m.storage.device());
+        // Again under the lock: a view may have been made over a storage by other means.
+        tensor_core::storage::check_in_bounds(&m.storage, &m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
+        let pointer = m.storage.data_ptr().wrapping_add(m.offset as usize * m.dtype.itemsize());
+        Ok(Self { dtype: m.dtype, pointer, sizes: &m.sizes, strides: &m.strides, numel: m.numel as usize })
+    }
+
+    /// The bytes from the first to the last element.
+    fn range(&self) -> (usize, usize) {
+        if self.numel == 0 {
+            return (0, 0);
+        }
+        let last: i64 = self.sizes.iter().zip(self.strides).map(|(&n, &s)| (n - 1) * s).sum();
+        let begin = self.pointer as usize;
+        (begin, begin + (last as usize + 1) * self.dtype.itemsize())
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let (a, b) = (self.range(), other.range());
+        a.0 < b.1 && b.0 < a.1
+    }
+
+    /// The typed address of the first element.
+    fn typed<T: Element>(&self) -> Result<*mut T> {
+        let dtype = self.dtype;
+        check!(dtype == T::DTYPE, "kernel expected a tensor of {}, got {}", T::DTYPE, dtype);
+        if self.numel == 0 {
+            return Ok(std::ptr::NonNull::dangling().as_ptr());
+        }
+        let pointer = self.pointer.cast::<T>();
+        check!(pointer.is_aligned(), "storage of a {dtype} tensor is not aligned to {} bytes", align_of::<T>());
+        Ok(pointer)
+    }
+}
+
+/// Tensors whose storages are locked: inputs shared, outputs exclusive.
+pub struct Locked<'a> {
+    reads: SmallVec<[Place<'a>; 6]>,
+    writes: SmallVec<[(Place<'a>, Cell<bool>); 3]>,
+    _access: Access<'a>,
+}
+
+/// Locks tensors for a kernel that reads `reads` and writes `writes`.
+///
+/// # Errors
+/// When an output overlaps an input, another output or itself; when a slice of a storage is out; for tensors that are
+/// not on the CPU.
+pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<Locked<'a>> {
+    // One look at each tensor: what is locked is what is used, even if another thread calls `set_` meanwhile.
+    let reads: SmallVec<[&'a Metadata; 6]> = reads.iter().map(|t| t.metadata()).collect();
+    let writes: SmallVec<[&'a Metadata; 3]> = writes.iter().map(|t| t.metadata()).collect();
+    let storages = |list: &[&'a Metadata]| -> SmallVec<[&'a Storage; 6]> { list.iter().map(|m| &m.storage).collect() };
+    let access = Access::lock(&storages(&reads), &storages(&writes))?;
+    let reads = reads.iter().map(|m| Place::new(m)).collect::<Result<SmallVec<[Place<'a>; 6]>>>()?;
+    let writes = writes
+        .iter()
+        .map(|m| Ok((Place::new(m)?, Cell::new(false))))
+        .collect::<Result<SmallVec<[(Place<'a>, Cell<bool>); 3]>>>()?;
+    for (i, (output, _)) in writes.iter().enumerate() {
+        let others = reads.iter().chain(writes[..i].iter().map(|(place, _)| place));
+        for other in others {
+            check!(
+                !output.overlaps(other),
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+                 memory location. Please clone() the tensor before performing the operation."
+            );
+        }
+        check!(
+            !strides_overlap(output.sizes, output.strides),
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+             Please clone() the tensor before performing the operation."
+        );
+    }
+    Ok(Locked { reads, writes, _access: access })
+}
+
+/// True unless it is certain that all indices give distinct addresses: sorted by stride, each stride steps over
+/// everything below it.
+fn strides_overlap(sizes: &[i64], strides: &[i64]) -> bool {
+    if sizes.contains(&0) || strides::is_contiguous(sizes, strides) {
+        return false;
+    }
+    let mut dims: SmallVec<[(i64, i64); 6]> =
+        strides.iter().copied().zip(sizes.iter().copied()).filter(|&(_, size)| size > 1).collect();
+    dims.sort_unstable();
+    let mut reach = 0;
+    for (stride, size) in dims {
+        if stride <= reach {
+            return true;
+        }
+        reach += stride * (size - 1);
+    }
+    false
+}
+
+impl Locked<'_> {
+    /// The input `i` as elements of type `T`.
+    ///
+    /// # Errors
+    /// When its dtype is another one, or there is no such input.
+    pub fn read<T: Element>(&self, i: usize) -> Result<View<'_, T>> {
+        let Some(place) = self.reads.get(i) else { bail!(Runtime, "kernel has no input {i}") };
+        Ok(View {
+            pointer: place.typed::<T>()?,
+            sizes: place.sizes,
+            strides: place.strides,
+            numel: place.numel,
+            _elements: PhantomData,
+        })
+    }
+
+    /// The output `i` as elements of type `T`. Each output is handed out once.
+    ///
+    /// # Errors
+    /// When its dtype is another one, when it is out already, or there is no such output.
+    pub fn write<T: Element>(&self, i: usize) -> Result<ViewMut<'_, T>> {
+        let Some((place, taken)) = self.writes.get(i) else { bail!(Runtime, "kernel has no output {i}") };
+        let pointer = place.typed::<T>()?;
+        check!(!taken.replace(true), "output {i} of a kernel was taken twice");
+        Ok(ViewMut {
+            view: View {
+                pointer,
+                sizes: place.sizes,
+                strides: place.strides,
+                numel: place.numel,
+                _elements: PhantomData,
+            },
+            _exclusive: PhantomData,
+        })
+    }
+
+    /// How many inputs there are.
+    pub fn inputs(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// How many outputs there are.
+    pub fn outputs(&self) -> usize {
+        self.writes.len()
+    }
+}
+
+/// A strided, read-only view of elements that nobody writes while it lives.
+pub struct View<'a, T> {
+    pointer: *const T,
+    sizes: &'a [i64],
+    strides: &'a [i64],
+    numel: usize,
+    _elements: PhantomData<&'a [T]>,
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for View<'_, T> {}
+
+// SAFETY: a view is a shared slice with strides.
+unsafe impl<T: Sync> Send for View<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for View<'_, T> {}
+
+impl<'a, T: Element> View<'a, T> {
+    /// The shape.
+    pub fn sizes(&self) -> &'a [i64] {
+        self.sizes
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> &'a [i64] {
+        self.strides
+    }
+
+    /// The number of dimensions.
+    pub fn dim(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// The size of dimension `d`; 1 beyond the last one, so that a 0-dim tensor has one lane of one element.
+    pub fn size(&self, d: usize) -> usize {
+        self.sizes.get(d).map_or(1, |&n| n as usize)
+    }
+
+    /// The stride of dimension `d`; 1 beyond the last one.
+    fn stride(&self, d: usize) -> isize {
+        self.strides.get(d).map_or(1, |&s| s as isize)
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.numel
+    }
+
+    /// True if the elements lie in row-major order without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        strides::is_contiguous(self.sizes, self.strides)
+    }
+
+    /// The elements in row-major order, if they lie so.
+    pub fn slice(&self) -> Option<&'a [T]> {
+        // SAFETY: contiguous, so `numel` elements lie from `pointer` on, within the storage (checked by `lock`), aligned,
+        // initialised, and locked against writers for `'a`.
+        self.is_contiguous().then(|| unsafe { std::slice::from_raw_parts(self.pointer, self.numel) })
+    }
+
+    /// The elements in row-major order; copied if they do not lie so.
+    pub fn dense(&self) -> Cow<'a, [T]> {
+        match self.slice() {
+            Some(slice) => Cow::Borrowed(slice),
+            None => {
+                let mut copy = vec![T::zeroed(); self.numel];
+                self.copy_to(&mut copy);
+                Cow::Owned(copy)
+            }
+        }
+    }
+
+    /// Copies the elements to `out` in row-major order, as many as fit.
+    pub fn copy_to(&self, out: &mut [T]) {
+        let cols = self.sizes.last().map_or(1, |&n| n as usize).max(1);
+        let last = self.dim().saturating_sub(1);
+        let fits = out.len().min(self.numel);
+        par_chunks_by(&mut out[..fits], cols, |row, out| {
+            for (r, out) in out.chunks_mut(cols).enumerate() {
+                self.lane(last, row + r).copy_to(out);
+            }
+        });
+    }
+
+    /// The element at an index.
+    ///
+    /// # Panics
+    /// When the index is out of bounds, as slices do.
+    #[inline]
+    pub fn at(&self, index: &[i64]) -> T {
+        // SAFETY: `offset` checked the index, so the element lies within the view.
+        unsafe { *self.pointer.offset(offset(self.sizes, self.strides, index)) }
+    }
+
+    /// The elements along dimension `d` at row-major position `i` of the other dimensions: `numel / size(d)` lanes.
+    ///
+    /// # Panics
+    /// When there is no such lane.
+    #[inline]
+    pub fn lane(&self, d: usize, i: usize) -> Lane<'a, T> {
+        let start = lane_offset(self.sizes, self.strides, d, i);
+        // SAFETY: `lane_offset` checked that the lane is one of the view's.
+        let pointer = unsafe { self.pointer.offset(start) };
+        Lane { pointer, len: self.size(d), stride: self.stride(d), _elements: PhantomData }
+    }
+
+    /// How many lanes there are along dimension `d`.
+    pub fn lanes(&self, d: usize) -> usize {
+        lanes(self.sizes, d)
+    }
+}
+
+fn lanes(sizes: &[i64], d: usize) -> usize {
+    sizes.iter().enumerate().filter(|&(k, _)| k != d).map(|(_, &n)| n as usize).product()
+}
+
+/// The offset of an index.
+#[inline]
+fn offset(sizes: &[i64], strides: &[i64], index: &[i64]) -> isize {
+    assert_eq!(index.len(), sizes.len(), "index has another number of dimensions than the view");
+    let mut at = 0;
+    for ((&i, &n), &s) in index.iter().zip(sizes).zip(strides) {
+        assert!(i >= 0 && i < n, "index {i} is out of bounds for a dimension of size {n}");
+        at += (i * s) as isize;
+    }
+    at
+}
+
+/// The offset of the first element of lane `i` along `d`. The view has that lane, and the lane has an element.
+#[inline]
+fn lane_offset(sizes: &[i64], strides: &[i64], d: usize, i: usize) -> isize {
+    assert!(!sizes.contains(&0), "an empty view has no lanes");
+    let mut rest = i as i64;
+    let mut at = 0;
+    for k in (0..sizes.len()).rev() {
+        if k != d {
+            at += ((rest % sizes[k]) * strides[k]) as isize;
+            rest /= sizes[k];
+        }
+    }
+    assert!(rest == 0, "lane {i} is out of bounds");
+    at
+}
+
+/// A strided row of a [`View`].
+#[derive(Clone, Copy)]
+pub struct Lane<'a, T> {
+    pointer: *const T,
+    len: usize,
+    stride: isize,
+    _elements: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy> Lane<'a, T> {
+    /// The number of elements.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements as a slice, if they lie side by side.
+    #[inline(always)]
+    pub fn slice(&self) -> Option<&'a [T]> {
+        // SAFETY: stride 1: the lane is `len` elements of the view in a row.
+        (self.stride == 1 || self.len <= 1).then(|| unsafe { std::slice::from_raw_parts(self.pointer, self.len) })
+    }
+
+    /// The element `i`.
+    ///
+    /// # Panics
+    /// When it is out of bounds.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> T {
+        assert!(i < self.len, "index {i} is out of bounds for a lane of {}", self.len);
+        // SAFETY: checked above; every element of a lane lies within the view.
+        unsafe { *self.pointer.offset(i as isize * self.stride) }
+    }
+
+    /// The elements in order.
+    #[inline(always)]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + use<'a, T> {
+        let lane = *self;
+        // SAFETY: `i < len`; every element of a lane lies within the view.
+        (0..self.len).map(move |i| unsafe { *lane.pointer.offset(i as isize * lane.stride) })
+    }
+
+    /// Copies the elements to `out`, as many as fit.
+    #[inline]
+    pub fn copy_to(&self, out: &mut [T]) {
+        match self.slice() {
+            Some(slice) => {
+                let n = slice.len().min(out.len());
+                out[..n].copy_from_slice(&slice[..n]);
+            }
+            None => out.iter_mut().zip(self.iter()).for_each(|(o, v)| *o = v),
+        }
+    }
+}
+
+/// A strided view of elements that nobody else reads or writes while it lives. Distinct indices are distinct elements.
+pub struct ViewMut<'a, T> {
+    view: View<'a, T>,
+    _exclusive: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: an exclusive view is a mutable slice with strides.
+unsafe impl<T: Send> Send for ViewMut<'_, T> {}
+
+impl<'a, T: Element> ViewMut<'a, T> {
+    /// The shape.
+    pub fn sizes(&self) -> &'a [i64] {
+        self.view.sizes
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> &'a [i64] {
+        self.view.strides
+    }
+
+    /// The number of dimensions.
+    pub fn dim(&self) -> usize {
+        self.view.dim()
+    }
+
+    /// The size of dimension `d`; 1 beyond the last one.
+    pub fn size(&self, d: usize) -> usize {
+        self.view.size(d)
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.view.numel
+    }
+
+    /// True if the elements lie in row-major order without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        self.view.is_contiguous()
+    }
+
+    /// The elements for reading.
+    pub fn as_view(&self) -> View<'_, T> {
+        self.view
+    }
+
+    /// The elements in row-major order, if they lie so.
+    pub fn slice_mut(&mut self) -> Option<&mut [T]> {
+        // SAFETY: as `View::slice`; the lock is exclusive and `lock` checked that nothing else overlaps.
+        self.is_contiguous()
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.view.pointer.cast_mut(), self.view.numel) })
+    }
+
+    /// Runs `f` on the elements in row-major order. Unless they lie so, `f` gets a copy that is written back after.
+    pub fn with_dense<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> R {
+        if let Some(slice) = self.slice_mut() {
+            return f(slice);
+        }
+        let mut copy = self.view.dense().into_owned();
+        let result = f(&mut copy);
+        self.copy_from(&copy);
+        result
+    }
+
+    /// Writes `values`, in row-major order, as many as fit.
+    pub fn copy_from(&mut self, values: &[T]) {
+        if self.view.numel == 0 {
+            return;
+        }
+        let last = self.dim().saturating_sub(1);
+        let cols = self.size(last);
+        let rows = values.len().min(self.view.numel).div_ceil(cols);
+        for r in 0..rows {
+            self.lane_mut(last, r).copy_from(&values[r * cols..]);
+        }
+    }
+
+    /// Sets every element.
+    pub fn fill(&mut self, value: T) {
+        if self.view.numel == 0 {
+            return;
+        }
+        match self.slice_mut() {
+            Some(slice) => slice.fill(value),
+            None => {
+                let last = self.dim().saturating_sub(1);
+                for r in 0..self.view.lanes(last) {
+                    self.lane_mut(last, r).fill(value);
+                }
+            }
+        }
+    }
+
+    /// Sets the element at an index.
+    ///
+    /// # Panics
+    /// When the index is out of bounds, as slices do.
+    #[inline]
+    pub fn set(&mut self, index: &[i64], value: T) {
+        let at = offset(self.view.sizes, self.view.strides, index);
+        // SAFETY: `offset` checked the index; the view is exclusive.
+        unsafe { *self.view.pointer.cast_mut().offset(at) = value }
+    }
+
+    /// The elements along dimension `d` at row-major position `i` of the other dimensions.
+    ///
+    /// # Panics
+    /// When there is no such lane.
+    #[inline]
+    pub fn lane_mut(&mut self, d: usize, i: usize) -> LaneMut<'_, T> {
+        LaneMut { lane: self.view.lane(d, i), _exclusive: PhantomData }
+    }
+
+    /// Calls `f(i, lane)` for every lane along dimension `d`, in parallel, compiled for the level `I`. `work` is about how
+    /// many element steps a lane costs.
+    pub fn par_lanes<I: Isa>(&mut self, d: usize, work: usize, f: impl Fn(usize, LaneMut<'_, T>) + Sync) {
+        if self.view.numel == 0 {
+            return;
+        }
+        let view = self.view;
+        parallel_for(view.lanes(d), rows_per_chunk(work), |begin, end| {
+            I::run(|| {
+                for i in begin..end {
+                    // Distinct lanes are distinct elements, and each `i` is visited once: the lane is exclusive.
+                    f(i, LaneMut { lane: view.lane(d, i), _exclusive: PhantomData });
+                }
+            })
+        });
+    }
+}
+
+/// A strided row of a [`ViewMut`].
+pub struct LaneMut<'a, T> {
+    lane: Lane<'a, T>,
+    _exclusive: PhantomData<&'a mut [T]>,
+}
+
+impl<T: Copy> LaneMut<'_, T> {
+    /// The number of elements.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.lane.len
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lane.len == 0
+    }
+
+    /// The elements as a slice, if they lie side by side.
+    #[inline(always)]
+    pub fn slice_mut(&mut self) -> Option<&mut [T]> {
+        // SAFETY: stride 1: the lane is `len` elements in a row, and exclusive.
+        (self.lane.stride == 1 || self.lane.len <= 1)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.lane.pointer.cast_mut(), self.lane.len) })
+    }
+
+    /// The element `i`.
+    ///
+    /// # Panics
+    /// When it is out of bounds.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> T {
+        self.lane.get(i)
+    }
+
+    /// Sets the element `i`.
+    ///
+    /// # Panics
+    /// When it is out of bounds.
+    #[inline(always)]
+    pub fn set(&mut self, i: usize, value: T) {
+        assert!(i < self.lane.len, "index {i} is out of bounds for a lane of {}", self.lane.len);
+        // SAFETY: checked above; the lane is exclusive.
+        unsafe { *self.lane.pointer.cast_mut().offset(i as isize * self.lane.stride) = value }
+    }
+
+    /// Writes `values`, as many as fit.
+    #[inline]
+    pub fn copy_from(&mut self, values: &[T]) {
+        let n = self.lane.len.min(values.len());
+        if let Some(slice) = self.slice_mut() {
+            return slice[..n].copy_from_slice(&values[..n]);
+        }
+        for (i, &v) in values[..n].iter().enumerate() {
+            self.set(i, v);
+        }
+    }
+
+    /// Sets every element.
+    #[inline]
+    pub fn fill(&mut self, value: T) {
+        for i in 0..self.lane.len {
+            self.set(i, value);
+        }
+    }
+}
+
+/// How many rows of `work` element steps make a chunk that is worth a thread.
+fn rows_per_chunk(work: usize) -> usize {
+    (GRAIN / work.max(1)).max(1)
+}
+
+/// Calls `f(row, out_row)` for the `rows` equal rows of `out`, in parallel, compiled for the level `I`. `work` is about how
+/// many element steps a row costs (its inputs, times ten for transcendentals). What `out` has beyond `rows` equal rows
+/// stays as it is.
+pub fn par_rows<I: Isa, T: Send>(out: &mut [T], rows: usize, work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let cols = out.len().checked_div(rows).unwrap_or(0);
+    let out = Split::new(out);
+    parallel_for(rows, rows_per_chunk(work), |begin, end| {
+        let mut rest = out.part(begin * cols, end * cols);
+        I::run(|| {
+            for r in begin..end {
+                f(r, take(&mut rest, cols));
+            }
+        })
+    });
+}
+
+/// [`par_rows`] over two outputs with rows of their own lengths.
+pub fn par_rows2<I: Isa, A: Send, B: Send>(
+    a: &mut [A],
+    b: &mut [B],
+    rows: usize,
+    work: usize,
+    f: impl Fn(usize, &mut [A], &mut [B]) + Sync,
+) {
+    let (na, nb) = (a.len().checked_div(rows).unwrap_or(0), b.len().checked_div(rows).unwrap_or(0));
+    let (a, b) = (Split::new(a), Split::new(b));
+    parallel_for(rows, rows_per_chunk(work), |begin, end| {
+        let (mut a, mut b) = (a.part(begin * na, end * na), b.part(begin * nb, end * nb));
+        I::run(|| {
+            for r in begin..end {
+                f(r, take(&mut a, na), take(&mut b, nb));
+            }
+        })
+    });
+}
+
+/// [`par_rows`] over three outputs with rows of their own lengths.
+pub fn par_rows3<I: Isa, A: Send, B: Send, C: Send>(
+    a: &mut [A],
+    b: &mut [B],
+    c: &mut [C],
+    rows: usize,
+    work: usize,
+    f: impl Fn(usize, &mut [A], &mut [B], &mut [C]) + Sync,
+) {
+    let length = |n: usize| n.checked_div(rows).unwrap_or(0);
+    let (na, nb, nc) = (length(a.len()), length(b.len()), length(c.len()));
+    let (a, b, c) = (Split::new(a), Split::new(b), Split::new(c));
+    parallel_for(rows, rows_per_chunk(work), |begin, end| {
+        let (mut a, mut b, mut c) =
+            (a.part(begin * na, end * na), b.part(begin * nb, end * nb), c.part(begin * nc, end * nc));
+        I::run(|| {
+            for r in begin..end {
+                f(r, take(&mut a, na), take(&mut b, nb), take(&mut c, nc));
+            }
+        })
+    });
+}
+
+/// Takes the first `n` elements off a slice.
+#[inline(always)]
+fn take<'a, T>(rest: &mut &'a mut [T], n: usize) -> &'a mut [T] {
+    let (head, tail) = std::mem::take(rest).split_at_mut(n);
+    *rest = tail;
+    head
+}
+
+/// Calls `f(start, run)` for runs of `grain` elements of `out`, in parallel, compiled for the level `I`.
+pub fn par_chunks<I: Isa, T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let n = out.len();
+    let out = Split::new(out);
+    parallel_for(n, grain, |begin, end| {
+        let part = out.part(begin, end);
+        I::run(|| f(begin, part))
+    });
+}
+
+/// [`par_chunks`] over two outputs of one length (the shorter one counts).
+pub fn par_chunks2<I: Isa, A: Send, B: Send>(
+    a: &mut [A],
+    b: &mut [B],
+    grain: usize,
+    f: impl Fn(usize, &mut [A], &mut [B]) + Sync,
+) {
+    let n = a.len().min(b.len());
+    let (a, b) = (Split::new(a), Split::new(b));
+    parallel_for(n, grain, |begin, end| {
+        let (a, b) = (a.part(begin, end), b.part(begin, end));
+        I::run(|| f(begin, a, b))
+    });
+}
+
+/// Calls `f(first_row, rows)` for runs of whole rows of `cols` elements, in parallel.
+fn par_chunks_by<T: Send>(out: &mut [T], cols: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let n = out.len();
+    let out = Split::new(out);
+    parallel_for(n.div_ceil(cols), rows_per_chunk(cols), |begin, end| {
+        f(begin, out.part(begin * cols, n.min(end * cols)));
+    });
+}
+
+/// Sizes without dimension `d`.
+pub fn without_dim(sizes: &[i64], d: usize) -> Dims {
+    sizes.iter().enumerate().filter(|&(k, _)| k != d).map(|(_, &n)| n).collect()
+}

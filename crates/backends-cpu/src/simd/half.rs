@@ -1,0 +1,82 @@
+//! Conversions between f32 and the two 16-bit floats, in integer arithmetic that vectorises on every level.
+
+use tensor_core::{bf16, f16};
+
+/// Widens an f16: exact.
+#[inline(always)]
+pub fn f16_to_f32(value: f16) -> f32 {
+    let bits = value.to_bits() as u32;
+    let magnitude = (bits & 0x7fff) << 13;
+    // The product rebiases the exponent, subnormals included; infinities and NaNs keep their pattern.
+    let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
+    let special = magnitude | 0x7f80_0000;
+    let magnitude = if magnitude >= 0x0f80_0000 { special } else { scaled };
+    f32::from_bits(magnitude | (bits & 0x8000) << 16)
+}
+
+/// Rounds to the nearest f16, ties to even.
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> f16 {
+    const INFINITY: u32 = 0x7f80_0000;
+    /// 65536 and above overflow; what lies below it rounds correctly by itself.
+    const OVERFLOW: u32 = (127 + 16) << 23;
+    const NORMAL: u32 = (127 - 14) << 23;
+    /// 0.5: adding it aligns a subnormal f16's bits with the end of the significand.
+    const ALIGN: u32 = (127 - 15 + 23 - 10 + 1) << 23;
+    let bits = value.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let special = if magnitude > INFINITY { 0x7e00 } else { 0x7c00 };
+    let subnormal = (f32::from_bits(magnitude) + f32::from_bits(ALIGN)).to_bits().wrapping_sub(ALIGN);
+    let odd = (magnitude >> 13) & 1;
+    let normal = magnitude.wrapping_add(0xc800_0fffu32.wrapping_add(odd)) >> 13;
+    let finite = if magnitude < NORMAL { subnormal } else { normal };
+    let magnitude = if magnitude >= OVERFLOW { special } else { finite };
+    f16::from_bits((magnitude | (bits >> 16) & 0x8000) as u16)
+}
+
+/// Widens a bf16: exact.
+#[inline(always)]
+pub fn bf16_to_f32(value: bf16) -> f32 {
+    f32::from_bits((value.to_bits() as u32) << 16)
+}
+
+/// Rounds to the nearest bf16, ties to even. Every NaN becomes the quiet one, as in PyTorch.
+#[inline(always)]
+pub fn f32_to_bf16(value: f32) -> bf16 {
+    let bits = value.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    bf16::from_bits(if value.is_nan() { 0x7fc0 } else { rounded as u16 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_f16_and_bf16_survives() {
+        for bits in 0..=u16::MAX {
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            assert_eq!(f16_to_f32(h).to_bits() & !0x40_0000, h.to_f32().to_bits() & !0x40_0000, "{bits:x}");
+            assert_eq!(bf16_to_f32(b).to_bits(), (bits as u32) << 16);
+            if !h.is_nan() {
+                assert_eq!(f32_to_f16(f16_to_f32(h)).to_bits(), bits);
+            }
+            if !b.is_nan() {
+                assert_eq!(f32_to_bf16(bf16_to_f32(b)).to_bits(), bits);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest_even() {
+        for i in 0..2_000_000u32 {
+            let x = f32::from_bits(i.wrapping_mul(2_654_435_761));
+            if x.is_nan() {
+                assert!(f32_to_f16(x).is_nan() && f32_to_bf16(x).is_nan());
+            } else {
+                assert_eq!(f32_to_f16(x).to_bits(), f16::from_f32(x).to_bits(), "{x:e}");
+                assert_eq!(f32_to_bf16(x).to_bits(), bf16::from_f32(x).to_bits(), "{x:e}");
+            }
+        }
+    }
+}
