@@ -490,3 +490,7 @@ fn check_kernels(entries: &[Entry]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 
 use tensor_codegen::{FOLDERS, File};
 
@@ -21,11 +22,14 @@ pub fn run(check: bool) -> Result<(), String> {
             fs::create_dir_all(folder).map_err(|e| format!("{path}: {e}"))?;
         }
         // A rename, so that a build that runs meanwhile sees the old file or the new one.
-        let temporary = full.with_extension("rs.new");
+        let temporary = full.with_extension(format!("{}.new", std::process::id()));
         fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &full)).map_err(|e| format!("{path}: {e}"))?;
     }
     for path in stale.iter().filter(|path| files.iter().all(|(wanted, _)| wanted != *path)) {
-        fs::remove_file(root().join(path)).map_err(|e| format!("{path}: {e}"))?;
+        match fs::remove_file(root().join(path)) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(format!("{path}: {e}")),
+            _ => {}
+        }
     }
     println!("{} files, {} written", files.len(), stale.len());
     Ok(())
