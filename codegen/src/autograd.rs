@@ -24,6 +24,7 @@
 //! impl Grads {
 //!     pub fn none(n: usize) -> Self;
 //!     pub fn all_none(&self) -> bool;
+//!     pub fn at(&self, i: usize) -> Option<&Tensor>;                      // None: undefined, or out of range
 //!     pub fn or_zeros(&self, i: usize, node: &NodeRef) -> Result<Tensor>; // zeros as node's output i (its metadata) if undefined
 //!     pub fn set(&mut self, i: usize, grad: impl Into<Option<Tensor>>);   // out of range: ignored
 //!     pub fn set_list<G: Into<Option<Tensor>>>(&mut self, first: usize, grads: impl IntoIterator<Item = G>);
@@ -57,6 +58,7 @@
 //!     pub fn of_opt(tensors: &[Option<&Tensor>]) -> Result<Self>;
 //!     pub fn add(&mut self, tensors: &[&Tensor]) -> Result<()>;
 //!     pub fn add_opt(&mut self, tensors: &[Option<&Tensor>]) -> Result<()>;
+//!     pub fn len(&self) -> usize;
 //!     pub fn needs(&self, i: usize) -> bool;                  // edge i leads somewhere
 //!     pub fn any(&self, edges: Range<usize>) -> bool;         // one of a list's edges does
 //! }
@@ -68,9 +70,9 @@
 //! pub fn as_view(base: &Tensor, view: &Tensor, replay: Option<Replay>);        // a differentiable view; called in no-grad mode too
 //! pub fn as_views(base: &Tensor, views: &[Tensor]);           // multi-output views: CreationMeta::MultiOutputNode
 //! pub type Replay = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;      // None: as_strided of the base will do
-//! pub fn check_no_grad(tensor: &Tensor, argument: &'static str, operator: &'static str) -> Result<()>;
-//! pub fn check_no_grad_opt(tensor: Option<&Tensor>, argument: .., operator: ..) -> Result<()>;
-//!     // grad mode on and it requires grad: NotImplemented "the derivative for 'argument' is not implemented."
+//! /// In-place forms of operators without a gradient (`eq_`, `normal_`): runs `write`; if grad mode is on and `self_` requires
+//! /// grad, then check_inplace before, and after it a node of that name whose gradient of `self` is zeros.
+//! pub fn overwrite(self_: &Tensor, name: &'static str, write: impl FnOnce() -> Result<()>) -> Result<()>;
 //! pub fn check_out(tensors: &[&Tensor], operator: &'static str) -> Result<()>; // "add(): functions with out=... arguments don't
 //! pub fn check_out_opt(tensors: &[Option<&Tensor>], operator: ..) -> Result<()>; // support automatic differentiation, .."
 //! pub struct Options { pub dtype: DType, pub layout: Layout, pub device: Device }  // Copy
@@ -84,9 +86,14 @@
 //! //   `grad` is &Tensor; with several differentiable outputs `grads[i]` is Option<&Tensor> (zeros where an operator
 //! //   takes it); a bare `grads` is &[Option<Tensor>].
 //! //   R: Tensor or Option<Tensor>; for a list argument Vec<Tensor> or Vec<Option<Tensor>>; for several inputs a tuple.
+//! //   A literal number has no Scalar type yet: parameters that may get one are `impl Into<Scalar>`.
 //! pub fn conj(x: &Tensor) -> Result<Tensor>;                  // a cheap clone for real dtypes
-//! // crate::formulas::scalar, written `scalar::f(..)` in formulas: -> Result<Scalar>; `dims::f(..)`: -> Result<Vec<i64>>
-//! // and, for the arithmetic of Scalars in formulas, infallible: add, sub, mul, div (true division), neg, conj
+//! pub fn not_implemented(what: &str) -> Result<Tensor>;       // NotImplemented: "the derivative for 'what' is not implemented."
+//! pub fn size(sizes: &[i64], dim: i64) -> Result<i64>;        // `x.size(dim)` where dim is no literal; negative from the end
+//! pub fn refs(list: &[Tensor]) -> Vec<&Tensor>;               // a saved list as an operator takes it
+//! pub fn refs_opt(list: &[Option<Tensor>]) -> Vec<Option<&Tensor>>;
+//! // crate::formulas::scalar, written `scalar::f(..)` in formulas: -> Result<Scalar>; crate::formulas::dims, written
+//! // `dims::f(..)`: -> Result<Vec<i64>>. For the arithmetic of Scalars, infallible: add, sub, mul, div (true division), neg
 //! pub fn add(a: Scalar, b: Scalar) -> Scalar; ..
 //! ```
 //!
@@ -110,3 +117,116 @@
 //! ```
 //! In-place: `check_inplace`, edges and saved inputs before the call (so that a saved alias of `self` shows its old version),
 //! `rebase_history` after it. Operators that are not differentiable have no wrapper: their Autograd slots fall through.
+
+mod node;
+mod plan;
+mod wrapper;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::formula::Operators;
+use crate::model::{Entry, Gradient};
+use crate::names::ident;
+use crate::schema::Form;
+use crate::yaml::Error;
+use plan::Plan;
+
+/// The operators that formulas may call.
+pub fn operators(entries: &[Entry]) -> Operators {
+    Operators::new(entries.iter().flat_map(|entry| &entry.operators).map(|op| &op.schema))
+}
+
+/// One family's file and how many kernels it registers; none if nothing in it is for autograd.
+///
+/// # Errors
+/// The first formula that cannot be lowered, with its line.
+pub fn family(name: &str, entries: &[&Entry], operators: &Operators) -> Result<Option<(TokenStream, usize)>, Error> {
+    let (mut items, mut registered) = (String::new(), Vec::new());
+    let mut structs: Vec<String> = Vec::new();
+    for entry in entries {
+        match &entry.gradient {
+            Gradient::Implicit => {}
+            Gradient::None => {
+                for op in entry.operators.iter().filter(|op| op.form == Form::InPlace) {
+                    items.push_str(&wrapper::overwrite(op));
+                    registered.push(op);
+                }
+            }
+            Gradient::Node(derivatives) => {
+                let mut plan = Plan::new(entry, derivatives, operators)?;
+                if structs.contains(&plan.node) {
+                    plan.node.push_str(&crate::names::camel(&entry.stem));
+                }
+                structs.push(plan.node.clone());
+                items.push_str(&node::node(&plan));
+                for op in &entry.operators {
+                    items.push_str(&wrapper::wrapper(&plan, op)?);
+                    registered.push(op);
+                }
+            }
+        }
+    }
+    if registered.is_empty() {
+        return Ok(None);
+    }
+    let line = entries.first().map_or(0, |entry| entry.line);
+    let items: TokenStream =
+        items.parse().map_err(|e| Error::new(line, format!("the nodes of '{name}' do not parse: {e}")))?;
+    let doc =
+        format!(" Gradients of the family `{name}`: a node a derivative entry, and the wrappers at the Autograd keys.");
+    let source = format!("autograd/src/generated/{name}.rs");
+    let kernels = registered.iter().map(|op| {
+        let (table, fn_type, wrapper) =
+            (crate::aten::static_name(&op.stem), crate::aten::fn_name(&op.stem), ident(&op.stem));
+        quote!(Registration::new(&op::#table, DispatchKey::Autograd, &(#wrapper as op::#fn_type), #source))
+    });
+    let tokens = quote! {
+        #![doc = #doc]
+        #![cfg_attr(rustfmt, rustfmt_skip)]
+        #![allow(clippy::too_many_arguments, clippy::type_complexity, unused_imports, unused_parens)]
+
+        use super::prelude::*;
+
+        #items
+
+        static KERNELS: &[Registration] = &[#(#kernels),*];
+        inventory::submit! { Registrations { krate: "tensor-autograd", ops: &[], kernels: KERNELS } }
+    };
+    Ok(Some((tokens, registered.len())))
+}
+
+/// `generated/mod.rs`: the families together, and what their files import.
+pub fn module(families: &[&str], kernels: usize) -> TokenStream {
+    let names = families.iter().map(|name| ident(name));
+    quote! {
+        //! Nodes and wrappers, written from `native_functions.yaml`: a file a family.
+        #![cfg_attr(rustfmt, rustfmt_skip)]
+
+        #(mod #names;)*
+
+        /// How many kernels this crate registers.
+        pub const KERNELS: usize = #kernels;
+
+        /// What each family's file uses.
+        mod prelude {
+            pub use std::sync::Arc;
+
+            pub use tensor_aten::dispatch::{Registration, Registrations};
+            pub use tensor_aten::{Tensor, inventory, op, ops};
+            pub use tensor_core::strides::Dims;
+            pub use tensor_core::{
+                DType, Device, DispatchKey, DispatchKeySet, Generator, Layout, MemoryFormat, Result, Scalar, tls,
+            };
+
+            pub use crate::formulas;
+            pub use crate::node::{Function, Grads, NodeRef};
+            pub use crate::record::{self, Edges, Options};
+            pub use crate::saved::{SavedList, SavedVariable};
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "autograd/tests.rs"]
+mod tests;

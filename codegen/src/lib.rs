@@ -4,6 +4,8 @@
 //! written by `cargo xtask codegen`; nothing here touches the file system.
 
 pub mod aten;
+pub mod autograd;
+pub mod formula;
 pub mod load;
 pub mod model;
 pub mod names;
@@ -53,6 +55,16 @@ pub fn generate(yaml: &str) -> Result<Vec<File>, Error> {
         }
     }
     push(format!("{}/mod.rs", FOLDERS[1]), tables::backend_module(&cpu))?;
+    let operators = autograd::operators(&entries);
+    let (mut nodes, mut kernels) = (Vec::new(), 0);
+    for (name, entries) in &families {
+        if let Some((tokens, count)) = autograd::family(name, entries, &operators)? {
+            nodes.push(*name);
+            kernels += count;
+            push(format!("{}/{name}.rs", FOLDERS[2]), tokens)?;
+        }
+    }
+    push(format!("{}/mod.rs", FOLDERS[2]), autograd::module(&nodes, kernels))?;
     Ok(files)
 }
 
@@ -70,5 +82,3 @@ fn render(tokens: TokenStream) -> Result<String, syn::Error> {
     let file = syn::parse2::<syn::File>(tokens)?;
     Ok(format!("{HEADER}{}", prettyplease::unparse(&file)))
 }
-pub mod autograd;
-pub mod formula;

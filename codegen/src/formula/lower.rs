@@ -228,9 +228,9 @@ impl<'a> Lowerer<'a> {
     fn function(&mut self, path: &str, args: &[Value]) -> Result<Value> {
         let codes: Vec<String> = args.iter().map(Value::as_argument).collect::<Result<_>>()?;
         let t = self.step(&format!("{path}({})?", codes.join(", ")));
-        Ok(match path.split_once("::") {
-            Some(("scalar", _)) => Value::one(t, Kind::Scalar, Form::Plain),
-            Some(("dims", _)) => Value::Typed { code: t, kind: Kind::Int, shape: Shape::List, form: Form::Owned },
+        Ok(match path.split("::").nth(1) {
+            Some("scalar") => Value::one(t, Kind::Scalar, Form::Plain),
+            Some("dims") => Value::Typed { code: t, kind: Kind::Int, shape: Shape::List, form: Form::Owned },
             _ => Value::tensor(t),
         })
     }
@@ -249,7 +249,8 @@ impl<'a> Lowerer<'a> {
                 self.function(&format!("formulas::{name}"), &args)
             }
             [name] => self.operator(name, &args),
-            [module @ ("formulas" | "scalar" | "dims"), name] => self.function(&format!("{module}::{name}"), &args),
+            ["formulas", name] => self.function(&format!("formulas::{name}"), &args),
+            [module @ ("scalar" | "dims"), name] => self.function(&format!("formulas::{module}::{name}"), &args),
             _ => Err(format!("unknown function '{}'", segments.join("::"))),
         }
     }
@@ -393,7 +394,7 @@ impl<'a> Lowerer<'a> {
             }
             (_, Some(Kind::Int)) => Value::one(format!("{code}.wrapping_neg()"), Kind::Int, Form::Plain),
             (_, Some(Kind::Float)) => Value::one(format!("(-{code})"), Kind::Float, Form::Plain),
-            (_, Some(Kind::Scalar)) => Value::one(format!("scalar::neg({code})"), Kind::Scalar, Form::Plain),
+            (_, Some(Kind::Scalar)) => Value::one(format!("formulas::scalar::neg({code})"), Kind::Scalar, Form::Plain),
             _ => return Err(format!("-x: x is {}", value.describe())),
         })
     }
@@ -553,7 +554,7 @@ fn number(op: &BinOp, a: &Value, b: &Value) -> Result<Value> {
                 Some(Kind::Scalar) => value.code().to_string(),
                 _ => format!("Scalar::from({})", value.code()),
             };
-            plain(format!("scalar::{name}({}, {})", scalar(a), scalar(b)), Kind::Scalar)
+            plain(format!("formulas::scalar::{name}({}, {})", scalar(a), scalar(b)), Kind::Scalar)
         }
         "+" | "-" | "*" if left == Kind::Int && right == Kind::Int => {
             let name = match symbol {

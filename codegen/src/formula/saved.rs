@@ -129,6 +129,7 @@ impl Use {
     /// tensors of arguments only: results are the wrapper's, which knows their numbers.
     pub fn save(&self, value: &str, needed: &str) -> String {
         let list = self.is_list();
+        let receiver = value.trim_start_matches('&');
         match self.what {
             What::Whole if self.kind == Kind::Tensor => {
                 let make = match self.shape {
@@ -142,15 +143,15 @@ impl Use {
             What::Whole => self.save_value(value),
             What::Sizes if list => format!("record::sizes_of({value})"),
             What::DType if list => format!("record::dtypes_of({value})"),
-            What::Sizes => format!("Dims::from_slice({value}.sizes())"),
-            What::DType => format!("{value}.dtype()"),
-            What::Dim => format!("{value}.dim() as i64"),
-            What::Numel => format!("{value}.numel()"),
-            What::Device => format!("{value}.device()"),
-            What::Size(dim) => format!("{value}.size({dim})?"),
+            What::Sizes => format!("Dims::from_slice({receiver}.sizes())"),
+            What::DType => format!("{receiver}.dtype()"),
+            What::Dim => format!("{receiver}.dim() as i64"),
+            What::Numel => format!("{receiver}.numel()"),
+            What::Device => format!("{receiver}.device()"),
+            What::Size(dim) => format!("{receiver}.size({dim})?"),
             What::Options => format!("Options::of({value})"),
-            What::IsSome => format!("{value}.is_some()"),
-            What::Len => format!("{value}.len() as i64"),
+            What::IsSome => format!("{receiver}.is_some()"),
+            What::Len => format!("{receiver}.len() as i64"),
         }
     }
 

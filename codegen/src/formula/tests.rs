@@ -91,7 +91,7 @@ fn numbers_and_tensors_choose_the_overload() {
         "grad * (exponent * self.pow(exponent - 1)).conj()",
         "
         let self_ = self.self_.unpack(node)?;
-        let t0 = ops::pow_tensor_scalar(&self_, scalar::sub(self.exponent, Scalar::from(1)))?;
+        let t0 = ops::pow_tensor_scalar(&self_, formulas::scalar::sub(self.exponent, Scalar::from(1)))?;
         let t1 = ops::mul_scalar(&t0, self.exponent)?;
         let t2 = formulas::conj(&t1)?;
         let t3 = ops::mul(grad, &t2)?;
