@@ -1,147 +1,197 @@
 //! The order of a plan's dimensions: byte strides, reordering, merging. PyTorch's rules, ties included, since the layout of
 //! fresh outputs follows from them.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{ByteStrides, TensorIter};
+use super::TensorIter;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
-use crate::{DType, Result, check};
+use crate::{DType, MemoryFormat, Result, check};
 
 /// Dimensions, innermost first.
 pub(super) type Order = SmallVec<[usize; 5]>;
 
 /// The strides, in elements, that the kernel sees of a tensor: those of a dense copy where it must be cast.
-pub(super) fn seen_strides(meta: &Metadata, dtype: DType) -> Dims {
-    if meta.dtype == dtype { Dims::from_slice(&meta.strides) } else { strides::dense_like(&meta.sizes, &meta.strides) }
-}
-
-/// Byte strides along `shape`, outermost first; 0 where a dimension is broadcast.
-pub(super) fn broadcast_strides(
-    shape: &[i64],
-    sizes: &[i64],
-    strides: &[i64],
-    itemsize: usize,
-    static_shape: bool,
-) -> Result<ByteStrides> {
-    let bytes = |stride: i64| (stride as isize).wrapping_mul(itemsize as isize);
-    if static_shape {
-        check!(
-            strides.len() == shape.len(),
-            "expected an operand with {} dimensions, got {}",
-            shape.len(),
-            strides.len()
-        );
-        return Ok(strides.iter().map(|&stride| bytes(stride)).collect());
+#[inline]
+pub(super) fn seen_strides(meta: &Metadata, dtype: DType) -> Cow<'_, [i64]> {
+    if meta.dtype == dtype || meta.is_non_overlapping_and_dense() {
+        Cow::Borrowed(&meta.strides)
+    } else {
+        Cow::Owned(strides::dense_like(&meta.sizes, &meta.strides).into_vec())
     }
-    check!(sizes.len() <= shape.len(), "an operand has more dimensions than the operation");
-    let lead = shape.len() - sizes.len();
-    let mut out = ByteStrides::from_elem(0, shape.len());
-    for (i, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
-        if size == shape[lead + i] {
-            out[lead + i] = bytes(stride);
-        } else {
-            check!(
-                size == 1,
-                "output with shape {} doesn't match the broadcast shape {}",
-                strides::show(sizes),
-                strides::show(shape)
-            );
-        }
+}
+
+/// The strides that operands of one shape share, if each is one run of elements in the same order.
+pub(super) fn dense_layout<'s>(sizes: &[i64], all: impl Iterator<Item = &'s [i64]> + Clone) -> Option<Dims> {
+    let every = |test: &dyn Fn(&[i64]) -> bool| all.clone().all(test);
+    if every(&|strides| strides::is_contiguous(sizes, strides)) {
+        return Some(strides::contiguous(sizes));
     }
-    Ok(out)
+    let format = MemoryFormat::ChannelsLast;
+    if every(&|strides| strides::is_channels_last(sizes, strides, format)) {
+        return strides::of_format(sizes, format).ok();
+    }
+    let last = all.clone().last()?;
+    (strides::is_non_overlapping_and_dense(sizes, last) && every(&|strides| strides == last))
+        .then(|| Dims::from_slice(last))
 }
 
-/// What votes on the order of the dimensions: byte strides, outermost first, and whether it is a reduction's output.
-pub(super) struct Voter<'a> {
-    pub strides: &'a [isize],
-    pub reduced: bool,
+/// The strides, in elements, of a dense output whose dimensions lie in an order.
+pub(super) fn strides_in_order(sizes: &[i64], order: &Order) -> Dims {
+    if order.iter().rev().copied().eq(0..sizes.len()) {
+        return strides::contiguous(sizes);
+    }
+    let mut strides = Dims::from_elem(0, sizes.len());
+    let mut next = 1i64;
+    for &dim in order {
+        strides[dim] = next;
+        next = next.wrapping_mul(sizes[dim]);
+    }
+    strides
 }
 
-/// The order of dimensions in which the operands lie best in memory; the first operand that can tell decides.
-pub(super) fn order(shape: &[i64], voters: &[Voter<'_>]) -> Order {
-    strides::order_dims(shape.len(), |a, b| {
-        for voter in voters {
-            let (x, y) = (voter.strides[a], voter.strides[b]);
-            if voter.reduced && (x == 0) != (y == 0) {
-                // Reduced dimensions go inside.
-                return if y == 0 { Ordering::Greater } else { Ordering::Less };
-            }
-            if x == 0 || y == 0 {
-                continue;
-            }
-            match x.cmp(&y) {
-                Ordering::Equal if shape[a] > shape[b] => return Ordering::Greater,
-                Ordering::Equal => {}
-                decided => return decided,
+/// The byte strides of every operand along the broadcast shape, outermost first; 0 where a dimension is broadcast.
+pub(super) struct Table {
+    ndim: usize,
+    strides: SmallVec<[isize; 20]>,
+    /// Whether each operand has a say in the order: not so if the planner gives it its layout.
+    votes: SmallVec<[bool; 8]>,
+}
+
+impl Table {
+    pub(super) fn new(ndim: usize) -> Self {
+        Self { ndim, strides: SmallVec::new(), votes: SmallVec::new() }
+    }
+
+    /// The next operand, whose layout is the planner's to choose: see [`Table::fill`].
+    pub(super) fn push_open(&mut self) {
+        self.strides.resize(self.strides.len() + self.ndim, 0);
+        self.votes.push(false);
+    }
+
+    /// The next operand: its sizes and strides in elements, which broadcast to `shape`.
+    pub(super) fn push(&mut self, shape: &[i64], sizes: &[i64], strides: &[i64], itemsize: usize) -> Result<()> {
+        self.push_open();
+        self.votes.pop();
+        self.votes.push(true);
+        self.fill(self.votes.len() - 1, shape, sizes, strides, itemsize)
+    }
+
+    /// Sets the strides of operand `i`.
+    pub(super) fn fill(
+        &mut self,
+        i: usize,
+        shape: &[i64],
+        sizes: &[i64],
+        strides: &[i64],
+        itemsize: usize,
+    ) -> Result<()> {
+        check!(sizes.len() <= self.ndim, "an operand has more dimensions than the operation");
+        let lead = self.ndim - sizes.len();
+        let row = &mut self.strides[i * self.ndim + lead..(i + 1) * self.ndim];
+        for (((to, &size), &stride), &whole) in row.iter_mut().zip(sizes).zip(strides).zip(&shape[lead..]) {
+            if size == whole {
+                *to = (stride as isize).wrapping_mul(itemsize as isize);
+            } else {
+                check!(
+                    size == 1,
+                    "output with shape {} doesn't match the broadcast shape {}",
+                    strides::show(sizes),
+                    strides::show(shape)
+                );
+                *to = 0;
             }
         }
-        Ordering::Equal
-    })
+        Ok(())
+    }
+
+    #[inline]
+    fn at(&self, i: usize, dim: usize) -> isize {
+        self.strides[i * self.ndim + dim]
+    }
+
+    /// The order of dimensions in which the operands lie best in memory: the first one that can tell decides. The first
+    /// `reduced` operands are a reduction's outputs, whose broadcast dimensions go inside.
+    pub(super) fn order(&self, shape: &[i64], reduced: usize) -> Order {
+        strides::order_dims(self.ndim, |a, b| {
+            for (i, _) in self.votes.iter().enumerate().filter(|(_, votes)| **votes) {
+                let (x, y) = (self.at(i, a), self.at(i, b));
+                if i < reduced && (x == 0) != (y == 0) {
+                    return if y == 0 { Ordering::Greater } else { Ordering::Less };
+                }
+                if x == 0 || y == 0 {
+                    continue;
+                }
+                match x.cmp(&y) {
+                    Ordering::Equal if shape[a] > shape[b] => return Ordering::Greater,
+                    Ordering::Equal => {}
+                    decided => return decided,
+                }
+            }
+            Ordering::Equal
+        })
+    }
 }
 
 impl TensorIter {
     /// Plans the walk anew from the operands' tensors.
     pub(super) fn replan(&mut self) -> Result<()> {
-        let mut all: SmallVec<[ByteStrides; 4]> = SmallVec::new();
+        let mut table = Table::new(self.sizes.len());
         for operand in &self.operands {
             let meta = operand.metadata()?;
-            let strides = seen_strides(meta, operand.dtype);
-            all.push(broadcast_strides(
-                &self.sizes,
-                &meta.sizes,
-                &strides,
-                operand.dtype.itemsize(),
-                self.static_shape,
-            )?);
+            let sizes = if self.static_shape { &self.sizes } else { &meta.sizes };
+            table.push(&self.sizes, sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
         }
-        let voters: SmallVec<[Voter<'_>; 4]> = self
-            .operands
-            .iter()
-            .zip(&all)
-            .map(|(operand, strides)| Voter { strides, reduced: operand.is_output && self.is_reduction })
-            .collect();
-        let order = order(&self.sizes, &voters);
-        self.shape = order.iter().map(|&dim| self.sizes[dim]).collect();
-        for (operand, strides) in self.operands.iter_mut().zip(&all) {
-            operand.strides = order.iter().map(|&dim| strides[dim]).collect();
-        }
-        self.merge();
+        let order = table.order(&self.sizes, if self.is_reduction { self.num_outputs } else { 0 });
+        self.lay_out(&order, &table);
         Ok(())
     }
 
-    /// Merges neighbouring dimensions that every operand walks as one.
-    pub(super) fn merge(&mut self) {
-        let Self { shape, operands, .. } = self;
-        if shape.is_empty() {
-            shape.push(1);
-            for operand in operands.iter_mut() {
-                operand.strides.push(operand.dtype.itemsize() as isize);
-            }
-            return;
+    /// One dimension: every operand is one run of elements in the same order.
+    pub(super) fn lay_flat(&mut self) {
+        self.shape = Dims::from_elem(self.numel, 1);
+        for operand in &mut self.operands {
+            operand.strides.clear();
+            operand.strides.push(operand.dtype.itemsize() as isize);
         }
-        let mut last = 0;
-        for dim in 1..shape.len() {
-            let (inner, outer) = (shape[last], shape[dim]);
-            let merges = inner == 1
-                || outer == 1
-                || operands.iter().all(|o| o.strides[last].wrapping_mul(inner as isize) == o.strides[dim]);
-            if merges && inner != 1 {
-                shape[last] = shape[last].wrapping_mul(outer);
+    }
+
+    /// Takes the dimensions in an order, and merges neighbours that every operand walks as one.
+    pub(super) fn lay_out(&mut self, order: &Order, table: &Table) {
+        let Some((&first, rest)) = order.split_first() else { return self.lay_flat() };
+        self.shape.clear();
+        self.shape.push(self.sizes[first]);
+        // The dimension that each merged one takes its strides from.
+        let mut from = Order::new();
+        from.push(first);
+        let (mut last, mut size) = (first, self.sizes[first]);
+        for &dim in rest {
+            let outer = self.sizes[dim];
+            if outer == 1 {
                 continue;
             }
-            // A dimension of size 1 is replaced by the next; one that cannot be merged starts a new one.
-            last += usize::from(!merges);
-            shape[last] = outer;
-            for operand in operands.iter_mut() {
-                operand.strides[last] = operand.strides[dim];
+            let at = from.len() - 1;
+            let as_one = |i| table.at(i, last).wrapping_mul(size as isize) == table.at(i, dim);
+            if size == 1 {
+                (last, size) = (dim, outer);
+                (from[at], self.shape[at]) = (last, size);
+            } else if (0..self.operands.len()).all(as_one) {
+                size = size.wrapping_mul(outer);
+                self.shape[at] = size;
+            } else {
+                (last, size) = (dim, outer);
+                from.push(last);
+                self.shape.push(size);
             }
         }
-        shape.truncate(last + 1);
-        for operand in operands.iter_mut() {
-            operand.strides.truncate(last + 1);
+        for (i, operand) in self.operands.iter_mut().enumerate() {
+            operand.strides.clear();
+            for &dim in &from {
+                operand.strides.push(table.at(i, dim));
+            }
         }
     }
 }

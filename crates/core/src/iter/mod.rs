@@ -52,20 +52,6 @@ pub struct Operand {
 }
 
 impl Operand {
-    fn new(tensor: TensorRef, meta: *const Metadata, dtype: DType, is_output: bool) -> Self {
-        let planned = meta as usize;
-        Self {
-            tensor,
-            dtype,
-            strides: ByteStrides::new(),
-            is_output,
-            fresh: false,
-            resized: false,
-            original: None,
-            planned,
-        }
-    }
-
     /// What the tensor looked like when it was planned.
     ///
     /// # Errors

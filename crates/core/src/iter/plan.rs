@@ -1,13 +1,14 @@
 //! [`IterConfig::build`]: from operands and rules to a plan. Every check comes before the first allocation or resize.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::config::{IterConfig, Seen};
-use super::layout::{self, Order, Voter};
+use super::layout::{Table, dense_layout, seen_strides, strides_in_order};
 use super::{ByteStrides, Operand, TensorIter};
+use crate::promotion::default_dtype;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
-use crate::{DType, Device, MemoryFormat, Ref, Result, TensorImpl, check, overlap, storage};
+use crate::{DType, Device, Ref, Result, TensorImpl, TensorRef, check, overlap, storage};
 
 /// An operand while the plan is being made.
 pub(super) struct Draft<'a> {
@@ -23,14 +24,6 @@ impl Draft<'_> {
     fn settled(&self) -> Option<&Metadata> {
         self.seen.filter(|_| !self.resize).map(|seen| seen.meta)
     }
-}
-
-/// The layout of outputs that the planner allocates or resizes.
-enum Layout {
-    /// Every operand is one run of elements in this order: there is one dimension to walk.
-    Dense(Dims),
-    /// In the order in which the operands lie best in memory.
-    Ordered(Order),
 }
 
 /// Gives a tensor a new shape, growing its storage where needed (`at::native::resize_output`).
@@ -94,32 +87,19 @@ impl<'a> IterConfig<'a> {
         self.check_overlap()?;
         let Metadata { dtype, numel, ref sizes, ref storage, .. } = *first.meta;
         let device = storage.device();
-        let mut iter = TensorIter {
-            operands: SmallVec::new(),
-            num_outputs: self.num_outputs,
-            shape: smallvec![numel],
-            sizes: Dims::from_slice(sizes),
-            numel,
-            common_dtype: dtype,
-            device,
-            is_reduction: false,
-            static_shape: false,
-            params: SmallVec::new(),
-        };
-        for seen in &self.operands {
-            let mut operand = match seen {
-                Some(Seen { tensor, meta }) => {
-                    Operand::new((*tensor).clone(), *meta, dtype, iter.operands.len() < self.num_outputs)
+        let mut iter = TensorIter::new(&self, Dims::from_slice(sizes), numel, dtype, device);
+        iter.shape.push(numel);
+        for (i, seen) in self.operands.iter().enumerate() {
+            match seen {
+                Some(Seen { tensor, meta }) => iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs),
+                None => {
+                    let dtype = self.static_dtype.unwrap_or(dtype);
+                    iter.push_fresh(Dims::from_slice(sizes), strides::contiguous(sizes), dtype, device)?;
                 }
-                None => fresh(
-                    Dims::from_slice(sizes),
-                    strides::contiguous(sizes),
-                    self.static_dtype.unwrap_or(dtype),
-                    device,
-                )?,
-            };
-            operand.strides.push(operand.dtype.itemsize() as isize);
-            iter.operands.push(operand);
+            }
+            if let Some(operand) = iter.operands.last_mut() {
+                operand.strides.push(operand.dtype.itemsize() as isize);
+            }
         }
         Ok(iter)
     }
@@ -135,30 +115,29 @@ impl<'a> IterConfig<'a> {
         let mut drafts = self.drafts(&sizes)?;
         let all_scalars = self.operands.iter().flatten().all(|seen| seen.meta.sizes.is_empty());
         let types = self.types(&mut drafts, all_scalars)?;
-        let (layout, strides) = self.layout(&drafts, &sizes)?;
         self.check_static_shape(&drafts)?;
-
-        let operands = self.operands_of(&drafts, &sizes, &layout, types.device)?;
         let common_dtype = types.common.unwrap_or_else(|| {
             let first = drafts.get(self.num_outputs).or(drafts.first());
-            first.map_or(crate::promotion::default_dtype(), |draft| draft.dtype)
+            first.map_or(default_dtype(), |draft| draft.dtype)
         });
-        let mut iter = TensorIter {
-            operands,
-            num_outputs: self.num_outputs,
-            shape: Dims::new(),
-            sizes,
-            numel,
-            common_dtype,
-            device: types.device,
-            is_reduction: self.flags.is_reduction,
-            static_shape: self.static_shape.is_some(),
-            params: SmallVec::new(),
-        };
-        match layout {
-            Layout::Dense(_) => iter.lay_flat(),
-            Layout::Ordered(order) => iter.lay_out(&order, strides)?,
+        let mut iter = TensorIter::new(&self, sizes, numel, common_dtype, types.device);
+        if let Some(strides) = self.dense(&drafts, &iter.sizes) {
+            self.push_operands(&mut iter, &drafts, || Dims::from_slice(&strides))?;
+            iter.lay_flat();
+            return Ok(iter);
         }
+
+        let mut table = self.table(&drafts, &iter.sizes)?;
+        let order = table.order(&iter.sizes, if self.flags.is_reduction { self.num_outputs } else { 0 });
+        let sizes = Dims::from_slice(&iter.sizes);
+        self.push_operands(&mut iter, &drafts, || strides_in_order(&sizes, &order))?;
+        for (i, operand) in iter.operands.iter().enumerate().take(self.num_outputs) {
+            if operand.fresh || operand.resized {
+                let meta = operand.metadata()?;
+                table.fill(i, &sizes, &sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
+            }
+        }
+        iter.lay_out(&order, &table);
         Ok(iter)
     }
 
@@ -239,142 +218,101 @@ impl<'a> IterConfig<'a> {
         Ok(())
     }
 
-    /// The layout of the outputs to come, and the byte strides of the operands that are there.
-    fn layout(&self, drafts: &[Draft<'_>], sizes: &Dims) -> Result<(Layout, SmallVec<[ByteStrides; 4]>)> {
-        let seen: SmallVec<[(Option<&Metadata>, Dims); 4]> = drafts
-            .iter()
-            .map(|draft| match draft.settled() {
-                Some(meta) => (Some(meta), layout::seen_strides(meta, draft.dtype)),
-                None => (None, Dims::new()),
-            })
-            .collect();
-        let settled = || seen.iter().filter_map(|(meta, strides)| meta.map(|meta| (meta, strides)));
-        let flat = !self.flags.is_reduction && self.static_shape.is_none() && settled().all(|(m, _)| m.sizes == *sizes);
-        if flat && let Some(dense) = dense_layout(sizes, settled().map(|(_, strides)| strides)) {
-            return Ok((Layout::Dense(dense), SmallVec::new()));
+    /// The layout of the outputs to come, if the operands that are there are one run of elements in the same order.
+    fn dense(&self, drafts: &[Draft<'_>], sizes: &Dims) -> Option<Dims> {
+        let settled = || drafts.iter().filter_map(|draft| draft.settled().map(|meta| (meta, draft.dtype)));
+        let general =
+            self.flags.is_reduction || self.static_shape.is_some() || settled().any(|(m, _)| m.sizes != *sizes);
+        if general {
+            return None;
         }
-        let mut all: SmallVec<[ByteStrides; 4]> = SmallVec::new();
-        for (draft, (meta, strides)) in drafts.iter().zip(&seen) {
-            all.push(match meta {
-                Some(meta) => {
-                    let itemsize = draft.dtype.itemsize();
-                    layout::broadcast_strides(sizes, &meta.sizes, strides, itemsize, self.static_shape.is_some())?
-                }
-                None => ByteStrides::new(),
-            });
-        }
-        let voters: SmallVec<[Voter<'_>; 4]> = all
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| seen[*i].0.is_some())
-            .map(|(i, strides)| Voter { strides, reduced: self.flags.is_reduction && i < self.num_outputs })
-            .collect();
-        let order = layout::order(sizes, &voters);
-        drop(voters);
-        Ok((Layout::Ordered(order), all))
+        let strides: SmallVec<[_; 4]> = settled().map(|(meta, dtype)| seen_strides(meta, dtype)).collect();
+        dense_layout(sizes, strides.iter().map(|strides| &**strides))
     }
 
-    /// The operands of the plan, without strides; outputs are allocated or resized.
-    fn operands_of(
-        &self,
-        drafts: &[Draft<'_>],
-        sizes: &Dims,
-        layout: &Layout,
-        device: Device,
-    ) -> Result<SmallVec<[Operand; 4]>> {
-        let missing = drafts[..self.num_outputs].iter().any(|draft| draft.settled().is_none());
-        let strides = if missing { layout.output_strides(sizes) } else { Dims::new() };
-        let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+    /// The byte strides of the operands that are there.
+    fn table(&self, drafts: &[Draft<'_>], sizes: &Dims) -> Result<Table> {
+        let mut table = Table::new(sizes.len());
+        for draft in drafts {
+            match draft.settled() {
+                Some(meta) => {
+                    let own = if self.static_shape.is_some() { sizes } else { &meta.sizes };
+                    table.push(sizes, own, &seen_strides(meta, draft.dtype), draft.dtype.itemsize())?;
+                }
+                None => table.push_open(),
+            }
+        }
+        Ok(table)
+    }
+
+    /// The operands of the plan, without strides; outputs are allocated or resized to a layout.
+    fn push_operands(&self, iter: &mut TensorIter, drafts: &[Draft<'_>], layout: impl Fn() -> Dims) -> Result<()> {
         for (i, draft) in drafts.iter().enumerate() {
-            operands.push(match draft.seen {
-                None => fresh(
-                    Dims::from_slice(sizes),
-                    Dims::from_slice(&strides),
-                    draft.dtype,
-                    self.static_device.unwrap_or(device),
-                )?,
+            match draft.seen {
+                None => {
+                    let device = self.static_device.unwrap_or(iter.device);
+                    iter.push_fresh(Dims::from_slice(&iter.sizes), layout(), draft.dtype, device)?;
+                }
                 Some(Seen { tensor, .. }) if draft.resize => {
-                    resize_output(tensor, sizes, &strides)?;
+                    resize_output(tensor, &iter.sizes, &layout())?;
                     let meta = tensor.metadata();
                     check!(
-                        meta.sizes == *sizes,
+                        meta.sizes == iter.sizes,
                         "a tensor's metadata was changed by another thread during an operation"
                     );
-                    let mut operand = Operand::new(tensor.clone(), meta, draft.dtype, true);
-                    operand.resized = true;
-                    operand
+                    iter.push(tensor.clone(), meta, draft.dtype, true);
+                    if let Some(operand) = iter.operands.last_mut() {
+                        operand.resized = true;
+                    }
                 }
-                Some(Seen { tensor, meta }) => Operand::new(tensor.clone(), meta, draft.dtype, i < self.num_outputs),
-            });
-        }
-        Ok(operands)
-    }
-}
-
-/// An output that the planner allocates.
-#[inline]
-fn fresh(sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<Operand> {
-    let tensor = TensorImpl::empty(sizes, strides, dtype, device)?;
-    let meta = std::ptr::from_ref(tensor.metadata());
-    let mut operand = Operand::new(tensor, meta, dtype, true);
-    operand.fresh = true;
-    Ok(operand)
-}
-
-/// The strides that operands of one shape share, if each is one run of elements in the same order.
-fn dense_layout<'s>(sizes: &[i64], all: impl Iterator<Item = &'s Dims> + Clone) -> Option<Dims> {
-    if all.clone().all(|strides| strides::is_contiguous(sizes, strides)) {
-        return Some(strides::contiguous(sizes));
-    }
-    let format = MemoryFormat::ChannelsLast;
-    if all.clone().all(|strides| strides::is_channels_last(sizes, strides, format)) {
-        return strides::of_format(sizes, format).ok();
-    }
-    let last = all.clone().last()?;
-    let mut all = all;
-    (strides::is_non_overlapping_and_dense(sizes, last) && all.all(|strides| strides == last)).then(|| last.clone())
-}
-
-impl Layout {
-    /// The strides, in elements, of outputs of this layout.
-    fn output_strides(&self, sizes: &[i64]) -> Dims {
-        match self {
-            Self::Dense(strides) => Dims::from_slice(strides),
-            Self::Ordered(order) if order.iter().rev().copied().eq(0..sizes.len()) => strides::contiguous(sizes),
-            Self::Ordered(order) => {
-                let mut strides = Dims::from_elem(0, sizes.len());
-                let mut next = 1i64;
-                for &dim in order {
-                    strides[dim] = next;
-                    next = next.wrapping_mul(sizes[dim]);
-                }
-                strides
+                Some(Seen { tensor, meta }) => iter.push(tensor.clone(), meta, draft.dtype, i < self.num_outputs),
             }
         }
+        Ok(())
     }
 }
 
+/// Plans in the making. Operands are written where they stay: copies of them would cost as much as the rest of a plan.
 impl TensorIter {
-    /// One dimension: every operand is one run of elements in the same order.
-    fn lay_flat(&mut self) {
-        self.shape = smallvec![self.numel];
-        for operand in &mut self.operands {
-            operand.strides = smallvec![operand.dtype.itemsize() as isize];
+    #[inline]
+    fn new(config: &IterConfig<'_>, sizes: Dims, numel: i64, common_dtype: DType, device: Device) -> Self {
+        Self {
+            operands: SmallVec::new(),
+            num_outputs: config.num_outputs,
+            shape: Dims::new(),
+            sizes,
+            numel,
+            common_dtype,
+            device,
+            is_reduction: config.flags.is_reduction,
+            static_shape: config.static_shape.is_some(),
+            params: SmallVec::new(),
         }
     }
 
-    /// Takes the dimensions in an order, with the byte strides of the operands that had them, and merges what can be.
-    fn lay_out(&mut self, order: &Order, strides: SmallVec<[ByteStrides; 4]>) -> Result<()> {
-        self.shape = order.iter().map(|&dim| self.sizes[dim]).collect();
-        for (operand, mut strides) in self.operands.iter_mut().zip(strides) {
-            if operand.fresh || operand.resized {
-                let meta = operand.metadata()?;
-                let seen = layout::seen_strides(meta, operand.dtype);
-                strides = layout::broadcast_strides(&self.sizes, &meta.sizes, &seen, operand.dtype.itemsize(), false)?;
-            }
-            operand.strides = order.iter().map(|&dim| strides[dim]).collect();
+    #[inline]
+    fn push(&mut self, tensor: TensorRef, meta: *const Metadata, dtype: DType, is_output: bool) {
+        self.operands.push(Operand {
+            tensor,
+            dtype,
+            strides: ByteStrides::new(),
+            is_output,
+            fresh: false,
+            resized: false,
+            original: None,
+            planned: meta as usize,
+        });
+    }
+
+    /// Pushes an output that the planner allocates.
+    #[inline]
+    fn push_fresh(&mut self, sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<()> {
+        let tensor = TensorImpl::empty(sizes, strides, dtype, device)?;
+        let meta = std::ptr::from_ref(tensor.metadata());
+        self.push(tensor, meta, dtype, true);
+        if let Some(operand) = self.operands.last_mut() {
+            operand.fresh = true;
         }
-        self.merge();
         Ok(())
     }
 }
