@@ -22,7 +22,7 @@
 //! | `x.exp()`, `exp(x)`, `x.sum(dim, true)` | an operator: by its `ops` name or its base name (`where_self`: keywords are no names), then the first overload that fits; trailing defaults may be left out |
 //! | `f(grad, dim)` | any other name is a function of `autograd::formulas`; `formulas::f(..)` forces that |
 //! | `scalar::f(..)`, `dims::f(..)` | such functions that return a `Scalar`, a `Vec<i64>` |
-//! | `x.sizes() x.dim() x.numel() x.size(0) x.dtype() x.device() x.options() x.len() x.is_some()` | saves that value alone |
+//! | `x.sizes() x.strides() x.storage_offset() x.dim() x.numel() x.size(0) x.dtype() x.device() x.options() x.len() x.is_some()` | saves that value alone |
 //! | `if c { a } else { b }`, `[a, b]`, `(a, b)`, `Some(x)`, `None`, `f(x).0` | as in Rust |
 //!
 //! Nothing here knows of nodes or wrappers: those are [`crate::autograd`]'s.

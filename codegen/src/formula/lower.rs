@@ -211,8 +211,9 @@ impl<'a> Lowerer<'a> {
         if candidates.is_empty() {
             return Err(format!("no operator '{name}'"));
         }
-        for (stem, schema) in &candidates {
-            if let Some((codes, zeros)) = fit(schema, args) {
+        // Numbers become tensors only where no overload takes them as they are.
+        for (wrap, (stem, schema)) in [false, true].iter().flat_map(|wrap| candidates.iter().map(move |c| (*wrap, c))) {
+            if let Some((codes, zeros)) = fit(schema, args, wrap) {
                 for i in zeros {
                     self.first(format!("let grad_{i} = grads.or_zeros({i}, node)?;"));
                 }
@@ -324,7 +325,7 @@ impl<'a> Lowerer<'a> {
         let code = format!("self.{}", self.save(named, *what)?);
         Ok(Some(match what {
             What::Options => Value::Options(code),
-            What::Sizes => Value::Typed { code, kind: *kind, shape: *part_shape, form: Form::Owned },
+            What::Sizes | What::Strides => Value::Typed { code, kind: *kind, shape: *part_shape, form: Form::Owned },
             _ => plain(code, *kind),
         }))
     }
@@ -337,8 +338,8 @@ impl<'a> Lowerer<'a> {
         }
         let Value::Typed { code, kind, shape, .. } = value else { return Ok(None) };
         match (kind, shape, method, args) {
-            (Kind::Tensor, Shape::One, "sizes", []) => Ok(Some(Value::Typed {
-                code: format!("{code}.sizes()"),
+            (Kind::Tensor, Shape::One, "sizes" | "strides", []) => Ok(Some(Value::Typed {
+                code: format!("{code}.{method}()"),
                 kind: Kind::Int,
                 shape: Shape::List,
                 form: Form::Ref,
@@ -582,8 +583,8 @@ fn number(op: &BinOp, a: &Value, b: &Value) -> Result<Value> {
 }
 
 /// The arguments of a call in schema order, with defaults, and the gradients that must be made zeros; `None` if they do
-/// not fit.
-fn fit(schema: &Schema, args: &[Value]) -> Option<(Vec<String>, Vec<usize>)> {
+/// not fit. With `wrap`, numbers fit tensors.
+fn fit(schema: &Schema, args: &[Value], wrap: bool) -> Option<(Vec<String>, Vec<usize>)> {
     const OPTIONS: [&str; 4] = ["dtype", "layout", "device", "pin_memory"];
     let (mut codes, mut zeros) = (Vec::new(), Vec::new());
     let mut given = args.iter();
@@ -602,6 +603,9 @@ fn fit(schema: &Schema, args: &[Value]) -> Option<(Vec<String>, Vec<usize>)> {
             Some(Value::Grad(i)) if (kind, shape) == (Kind::Tensor, Shape::One) => {
                 codes.push(format!("&grad_{i}"));
                 zeros.push(*i);
+            }
+            Some(value) if wrap && value.is_number() && (kind, shape) == (Kind::Tensor, Shape::One) => {
+                codes.push(format!("&Tensor::wrapped_number({})?", value.code()));
             }
             Some(value) => codes.push(value.as_parameter(kind, shape)?),
             None => codes.push(crate::types::default_value(param)?.to_string()),

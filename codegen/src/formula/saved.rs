@@ -22,14 +22,18 @@ pub enum What {
     Numel,
     Device,
     Size(i64),
+    Strides,
+    StorageOffset,
     Options,
     IsSome,
     Len,
 }
 
 /// The parts that methods of tensors name: method, part, kind and shape of the value, for one tensor and for a list.
-pub(super) const PARTS: [(&str, What, Kind, Shape); 6] = [
+pub(super) const PARTS: [(&str, What, Kind, Shape); 8] = [
     ("sizes", What::Sizes, Kind::Int, Shape::List),
+    ("strides", What::Strides, Kind::Int, Shape::List),
+    ("storage_offset", What::StorageOffset, Kind::Int, Shape::One),
     ("dtype", What::DType, Kind::DType, Shape::One),
     ("dim", What::Dim, Kind::Int, Shape::One),
     ("numel", What::Numel, Kind::Int, Shape::One),
@@ -58,6 +62,8 @@ impl Use {
         let suffix = match what {
             What::Whole => String::new(),
             What::Sizes => "sizes".into(),
+            What::Strides => "strides".into(),
+            What::StorageOffset => "storage_offset".into(),
             What::DType => "dtype".into(),
             What::Dim => "dim".into(),
             What::Numel => "numel".into(),
@@ -88,10 +94,10 @@ impl Use {
         match self.what {
             What::Whole => self.whole_type(),
             What::Sizes if self.is_list() => "Vec<Dims>".into(),
-            What::Sizes => "Dims".into(),
+            What::Sizes | What::Strides => "Dims".into(),
             What::DType if self.is_list() => "Vec<DType>".into(),
             What::DType => "DType".into(),
-            What::Dim | What::Numel | What::Size(_) | What::Len => "i64".into(),
+            What::Dim | What::Numel | What::StorageOffset | What::Size(_) | What::Len => "i64".into(),
             What::Device => "Device".into(),
             What::Options => "Options".into(),
             What::IsSome => "bool".into(),
@@ -144,6 +150,8 @@ impl Use {
             What::Sizes if list => format!("record::sizes_of({value})"),
             What::DType if list => format!("record::dtypes_of({value})"),
             What::Sizes => format!("Dims::from_slice({receiver}.sizes())"),
+            What::Strides => format!("Dims::from_slice({receiver}.strides())"),
+            What::StorageOffset => format!("{receiver}.storage_offset()"),
             What::DType => format!("{receiver}.dtype()"),
             What::Dim => format!("{receiver}.dim() as i64"),
             What::Numel => format!("{receiver}.numel()"),

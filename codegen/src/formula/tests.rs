@@ -126,6 +126,19 @@ fn numbers_and_tensors_choose_the_overload() {
 }
 
 #[test]
+fn numbers_become_tensors_where_no_overload_takes_them() {
+    check(
+        "div.Tensor_mode",
+        "where_self(grad > 0, 1, other)",
+        "
+        let other = self.other.unpack(node)?;
+        let t0 = ops::gt_scalar(grad, 0)?;
+        let t1 = ops::where_self(&t0, &Tensor::wrapped_number(1)?, &other)?;
+        out(t1);",
+    );
+}
+
+#[test]
 fn parts_are_saved_in_place_of_tensors() {
     let lowered = check(
         "sum.dim_IntList",
