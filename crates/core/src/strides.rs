@@ -31,30 +31,25 @@ pub fn show<T: fmt::Display>(list: &[T]) -> impl fmt::Display + use<'_, T> {
 /// The product of the sizes.
 ///
 /// # Errors
-/// When a size is negative or the product overflows.
+/// When a size is negative or the product overflows before a size of 0.
 pub fn numel(sizes: &[i64]) -> Result<i64> {
-    let mut product: i64 = 1;
-    let mut overflow = false;
+    let mut product = Some(1i64);
     for &size in sizes {
         check!(size >= 0, "Trying to create tensor with negative dimension {size}: {}", show(sizes));
-        match product.checked_mul(size) {
-            Some(p) => product = p,
-            None => overflow = true,
-        }
+        product = product.and_then(|p| p.checked_mul(size));
     }
-    if sizes.contains(&0) {
-        return Ok(0);
+    match product {
+        Some(product) => Ok(product),
+        None => bail!(Runtime, "numel: integer multiplication overflow"),
     }
-    check!(!overflow, "numel: integer multiplication overflow");
-    Ok(product)
 }
 
-/// Row-major strides.
+/// Row-major strides. Those of an empty tensor with huge sizes end at the largest number.
 #[inline]
 pub fn contiguous(sizes: &[i64]) -> Dims {
     let mut strides = Dims::from_elem(1, sizes.len());
     for i in (0..sizes.len().saturating_sub(1)).rev() {
-        strides[i] = strides[i + 1].wrapping_mul(sizes[i + 1].max(1));
+        strides[i] = strides[i + 1].saturating_mul(sizes[i + 1].max(1));
     }
     strides
 }
@@ -79,7 +74,7 @@ pub fn of_format(sizes: &[i64], format: MemoryFormat) -> Result<Dims> {
     let mut next = 1i64;
     for &dim in order {
         strides[dim] = next;
-        next = next.wrapping_mul(sizes[dim].max(1));
+        next = next.saturating_mul(sizes[dim].max(1));
     }
     Ok(strides)
 }
@@ -144,7 +139,7 @@ pub fn is_channels_last_like(sizes: &[i64], strides: &[i64], format: MemoryForma
         }
         least = strides[dim];
         if sizes[dim] > 1 {
-            least *= sizes[dim];
+            least = least.saturating_mul(sizes[dim]);
         }
     }
     true
@@ -203,7 +198,7 @@ pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
     let mut next = 1i64;
     for dim in order {
         dense[dim] = next;
-        next = next.wrapping_mul(sizes[dim].max(1));
+        next = next.saturating_mul(sizes[dim].max(1));
     }
     dense
 }
@@ -216,11 +211,12 @@ pub fn storage_bytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i6
     if sizes.contains(&0) {
         return Ok(0);
     }
-    let mut last: i128 = offset as i128;
+    let mut last = offset as i128;
     for (&size, &stride) in sizes.iter().zip(strides) {
-        last += (size as i128 - 1) * stride as i128;
+        // Each product is below 2^126; sums of many, and the bytes, may go beyond an i128.
+        last = last.saturating_add((size as i128 - 1) * stride as i128);
     }
-    let bytes = (last + 1) * itemsize as i128;
+    let bytes = last.saturating_add(1).saturating_mul(itemsize as i128);
     check!(
         bytes >= 0 && bytes <= i64::MAX as i128,
         "Storage size calculation overflowed with sizes={} and strides={}",
@@ -297,15 +293,12 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<Dims> {
 
 /// Strides that show the same elements in a new shape, if there are any (`computeStride`).
 pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
-    if sizes.contains(&0) && sizes == new {
-        return Some(Dims::from_slice(strides));
+    if sizes.contains(&0) {
+        let strides = if sizes == new { Dims::from_slice(strides) } else { contiguous(new) };
+        return new.contains(&0).then_some(strides);
     }
-    if sizes.contains(&0) || sizes.is_empty() {
-        let mut out = contiguous(new);
-        if sizes.is_empty() {
-            out.fill(1);
-        }
-        return Some(out);
+    if sizes.is_empty() {
+        return new.iter().all(|&size| size == 1).then(|| Dims::from_elem(1, new.len()));
     }
     let mut out = Dims::from_elem(0, new.len());
     let mut view_d = new.len() as isize - 1;
@@ -313,12 +306,12 @@ pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
     let mut chunk_stride = *strides.last()?;
     let (mut old_numel, mut new_numel) = (1i64, 1i64);
     for d in (0..sizes.len()).rev() {
-        old_numel *= sizes[d];
-        let ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != old_numel * chunk_stride);
+        old_numel = old_numel.wrapping_mul(sizes[d]);
+        let ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != old_numel.wrapping_mul(chunk_stride));
         if ends {
             while view_d >= 0 && (new_numel < old_numel || new[view_d as usize] == 1) {
-                out[view_d as usize] = new_numel * chunk_stride;
-                new_numel *= new[view_d as usize];
+                out[view_d as usize] = new_numel.wrapping_mul(chunk_stride);
+                new_numel = new_numel.wrapping_mul(new[view_d as usize]);
                 view_d -= 1;
             }
             if new_numel != old_numel {
@@ -352,7 +345,9 @@ pub fn expand(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<(Dims, D
     for i in (0..target.len()).rev() {
         let (mut size, mut stride) = match i.checked_sub(lead) {
             Some(d) => (sizes[d], strides[d]),
-            None => (1, if i + 1 < target.len() { out_sizes[i + 1] * out_strides[i + 1] } else { 1 }),
+            None if sizes.is_empty() => (1, 0),
+            None if i + 1 < target.len() => (1, i64::wrapping_mul(out_sizes[i + 1], out_strides[i + 1])),
+            None => (1, 1),
         };
         let mut wanted = target[i];
         if wanted == -1 {
@@ -370,6 +365,7 @@ pub fn expand(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<(Dims, D
                 show(target),
                 show(sizes)
             );
+            check!(wanted >= 0, "numel: integer multiplication overflow");
             (size, stride) = (wanted, 0);
         }
         (out_sizes[i], out_strides[i]) = (size, stride);
