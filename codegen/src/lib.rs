@@ -10,6 +10,7 @@ pub mod load;
 pub mod model;
 pub mod names;
 pub mod schema;
+pub mod snippets;
 #[path = "../../crates/aten/stamp.rs"]
 pub mod stamp;
 pub mod tables;
