@@ -50,17 +50,27 @@ fn an_operator_without_a_decided_gradient_is_refused() {
 fn every_tensor_input_has_a_decided_gradient() {
     let text = GOOD.replace("exp(Tensor self)", "exp(Tensor self, Tensor other)");
     assert!(refused(&text).contains("the gradient of 'other' is not decided"));
-    let decided = format!("{text}    other: non_differentiable\n").replace("[function, method, inplace, out]", "[function]");
+    let decided =
+        format!("{text}    other: non_differentiable\n").replace("[function, method, inplace, out]", "[function]");
     assert!(load(&decided).is_ok());
-    assert!(refused(&with("    self: grad * result", "    other: grad")).contains("native_functions.yaml:9: the schema has no input"));
+    assert!(
+        refused(&with("    self: grad * result", "    other: grad"))
+            .contains("native_functions.yaml:9: the schema has no input")
+    );
     assert!(refused(&with("    grad_fn: ExpBackward0", "")).contains("`derivatives:` has no `grad_fn:`"));
 }
 
 #[test]
 fn every_operator_has_a_doc_and_a_body() {
     assert!(refused(&with("  doc: e to the power of each element.", "")).contains("no `doc:`"));
-    assert!(refused(&with("  doc: e to the power of each element.", "  doc: ''")).contains("native_functions.yaml:2: the doc is empty"));
-    assert!(refused(&with("  meta: unary_float", "")).contains("has one of `meta:`, `native: own` and `composite:`, not none"));
+    assert!(
+        refused(&with("  doc: e to the power of each element.", "  doc: ''"))
+            .contains("native_functions.yaml:2: the doc is empty")
+    );
+    assert!(
+        refused(&with("  meta: unary_float", ""))
+            .contains("has one of `meta:`, `native: own` and `composite:`, not none")
+    );
     assert!(refused(&format!("{GOOD}  composite: implicit\n")).contains("not meta and composite"));
     assert!(refused(&with("  meta: unary_float", "  meta: unary(other)")).contains("the rule names 'other'"));
 }
@@ -68,14 +78,26 @@ fn every_operator_has_a_doc_and_a_body() {
 #[test]
 fn unknown_and_misplaced_keys_are_refused() {
     assert!(refused(&format!("{GOOD}  dtype: all\n")).starts_with("native_functions.yaml:10: unknown key 'dtype'"));
-    assert!(refused(&with("  dtypes: floating", "  dtypes: float")).contains("native_functions.yaml:6: unknown dtype set 'float'"));
+    assert!(
+        refused(&with("  dtypes: floating", "  dtypes: float"))
+            .contains("native_functions.yaml:6: unknown dtype set 'float'")
+    );
     assert!(refused(&with("  dtypes: floating", "")).contains("no `dtypes:`"));
     assert!(refused(&format!("{GOOD}  dispatch: [tpu]\n")).contains("unknown backend 'tpu'"));
     assert!(refused(&format!("{GOOD}  params: [alpha]\n")).contains("`params` names 'alpha'"));
     assert!(refused(&with("  family: pointwise", "  family: Point")).contains("bad family name"));
-    assert!(refused(&GOOD.replace("  meta: unary_float\n", "  native: own\n")).contains("`dtypes:` belongs to `meta:` entries"));
-    assert!(refused(&GOOD.replace("[function, method, inplace, out]", "[function, methods]")).contains("unknown variant 'methods'"));
-    assert!(refused(&GOOD.replace("[function, method, inplace, out]\n", "[function]\n  out: exp.out\n")).contains("not listed in `variants:`"));
+    assert!(
+        refused(&GOOD.replace("  meta: unary_float\n", "  native: own\n"))
+            .contains("`dtypes:` belongs to `meta:` entries")
+    );
+    assert!(
+        refused(&GOOD.replace("[function, method, inplace, out]", "[function, methods]"))
+            .contains("unknown variant 'methods'")
+    );
+    assert!(
+        refused(&GOOD.replace("[function, method, inplace, out]\n", "[function]\n  out: exp.out\n"))
+            .contains("not listed in `variants:`")
+    );
 }
 
 #[test]
