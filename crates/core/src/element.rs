@@ -53,17 +53,17 @@ macro_rules! elements {
 }
 
 elements! {
-    u8, U8, |s: Scalar| s.to_i64() as u8, |v| Scalar::Int(v as i64);
-    i8, I8, |s: Scalar| s.to_i64() as i8, |v| Scalar::Int(v as i64);
-    i16, I16, |s: Scalar| s.to_i64() as i16, |v| Scalar::Int(v as i64);
-    i32, I32, |s: Scalar| s.to_i64() as i32, |v| Scalar::Int(v as i64);
+    u8, U8, |s: Scalar| s.to_i32() as u8, |v| Scalar::Int(v as i64);
+    i8, I8, |s: Scalar| s.to_i32() as i8, |v| Scalar::Int(v as i64);
+    i16, I16, |s: Scalar| s.to_i32() as i16, |v| Scalar::Int(v as i64);
+    i32, I32, |s: Scalar| s.to_i32(), |v| Scalar::Int(v as i64);
     i64, I64, |s: Scalar| s.to_i64(), Scalar::Int;
-    f16, F16, |s: Scalar| f16::from_f64(s.to_f64()), |v: f16| Scalar::Float(v.to_f64());
-    bf16, BF16, |s: Scalar| bf16::from_f32(s.to_f64() as f32), |v: bf16| Scalar::Float(v.to_f64());
-    f32, F32, |s: Scalar| s.to_f64() as f32, |v| Scalar::Float(v as f64);
+    f16, F16, |s: Scalar| f16::from_f32(s.to_f32()), |v: f16| Scalar::Float(v.to_f64());
+    bf16, BF16, |s: Scalar| bf16::from_f32(s.to_f32()), |v: bf16| Scalar::Float(v.to_f64());
+    f32, F32, |s: Scalar| s.to_f32(), |v| Scalar::Float(v as f64);
     f64, F64, |s: Scalar| s.to_f64(), Scalar::Float;
     Complex<f32>, C64,
-        |s: Scalar| { let c = s.to_complex(); Complex::new(c.re as f32, c.im as f32) },
+        |s: Scalar| Complex::new(s.to_f32(), s.to_complex().im as f32),
         |v: Complex<f32>| Scalar::Complex(Complex::new(v.re as f64, v.im as f64));
     Complex<f64>, C128, |s: Scalar| s.to_complex(), Scalar::Complex;
     Bool, Bool, |s: Scalar| Bool::new(s.to_bool()), |v: Bool| Scalar::Bool(v.get());
