@@ -3,8 +3,10 @@
 //! What is compared with what is decided elsewhere, from the plain values that come out of here.
 
 use serde_json::{Map, Value as Json};
+use tensor_aten::printing::PrintOptions;
 use tensor_aten::{IValue, Tensor, dispatch};
-use tensor_core::{DType, Layout, MemoryFormat, Result, Scalar, Storage, bail, promotion, tls};
+use tensor_backends_cpu as _;
+use tensor_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, bail, generator, promotion, tls};
 
 use crate::compare::View;
 
@@ -38,6 +40,14 @@ pub fn call_tensor(op: &str, args: Vec<IValue>) -> Result<Tensor> {
 /// When there is not that much memory.
 pub fn storage(bytes: &[u8]) -> Result<Storage> {
     Storage::from_bytes(bytes)
+}
+
+/// A storage of the meta device of so many bytes.
+///
+/// # Errors
+/// When the size is absurd.
+pub fn meta_storage(nbytes: usize) -> Result<Storage> {
+    Storage::allocate(nbytes, Device::META)
 }
 
 /// A copy of a storage's bytes.
@@ -76,7 +86,7 @@ pub fn dense(bytes: &[u8], dtype: DType, size: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// When its size overflows.
 pub fn meta(dtype: DType, size: &[i64], stride: &[i64]) -> Result<Tensor> {
-    Tensor::new_strided(size.into(), stride.into(), dtype, tensor_core::Device::META)
+    Tensor::new_strided(size.into(), stride.into(), dtype, Device::META)
 }
 
 /// A Python number where the schema wants a tensor.
@@ -177,7 +187,9 @@ pub fn grad_mode(enabled: bool) -> tls::ModeGuard {
 }
 
 /// Seeds the default generator of the host.
-pub fn manual_seed(_seed: u64) {}
+pub fn manual_seed(seed: u64) {
+    generator::manual_seed(seed);
+}
 
 /// A leaf with the same storage view (`x.detach().requires_grad_()`).
 ///
@@ -295,10 +307,27 @@ pub fn module(_name: &str, _args: &[Json], _kwargs: &Map<String, Json>) -> Optio
     None
 }
 
-/// `repr` of a tensor under `set_printoptions`; None where the library cannot print.
+/// `repr` of a tensor under arguments of `set_printoptions`.
 ///
 /// # Errors
 /// For options that the library does not know.
-pub fn repr(_t: &Tensor, _options: &Map<String, Json>) -> Option<Result<String>> {
-    None
+pub fn repr(t: &Tensor, options: &Map<String, Json>) -> Result<String> {
+    let mut chosen = match options.get("profile").and_then(Json::as_str) {
+        Some("short") => PrintOptions::SHORT,
+        Some("full") => PrintOptions::FULL,
+        _ => PrintOptions::DEFAULT,
+    };
+    for (name, value) in options {
+        let number = value.as_u64().map(|n| n as usize);
+        match (name.as_str(), number, value.as_bool()) {
+            ("profile", ..) => {}
+            ("precision", Some(n), _) => chosen.precision = n,
+            ("threshold", Some(n), _) => chosen.threshold = n,
+            ("edgeitems", Some(n), _) => chosen.edgeitems = n,
+            ("linewidth", Some(n), _) => chosen.linewidth = n,
+            ("sci_mode", _, mode) => chosen.sci_mode = mode,
+            _ => bail!(Value, "set_printoptions: {name} = {value}"),
+        }
+    }
+    Ok(t.display(chosen).to_string())
 }

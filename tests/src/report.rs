@@ -71,18 +71,30 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// The first failures, a line each.
-    pub fn failures(&self, limit: usize) -> String {
-        let mut text = String::new();
-        let failed = self.items.iter().filter_map(|item| match &item.outcome {
-            Outcome::Failed(reason) => Some((&item.id, reason)),
-            _ => None,
-        });
-        for (id, reason) in failed.take(limit) {
-            let _ = writeln!(text, "FAIL {id}: {reason}");
+    /// The first failures, a line each. Failures of an operator that differ in numbers alone share a line, unless all
+    /// are asked for.
+    pub fn failures(&self, limit: usize, all: bool) -> String {
+        let mut shown: Vec<(&str, &str, usize)> = Vec::new();
+        let mut lines: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        for item in self.items {
+            let Outcome::Failed(reason) = &item.outcome else { continue };
+            let kind = if all { item.id.clone() } else { without_numbers(reason) };
+            let line = *lines.entry((&item.group, kind)).or_insert_with(|| {
+                shown.push((&item.id, reason, 0));
+                shown.len() - 1
+            });
+            if let Some((.., count)) = shown.get_mut(line) {
+                *count += 1;
+            }
         }
-        if self.all.failed > limit {
-            let _ = writeln!(text, "... and {} more failures", self.all.failed - limit);
+        let mut text = String::new();
+        for (id, reason, count) in shown.iter().take(limit) {
+            let more = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+            let _ = writeln!(text, "FAIL {id}{more}: {reason}");
+        }
+        let told: usize = shown.iter().take(limit).map(|(.., count)| count).sum();
+        if told < self.all.failed {
+            let _ = writeln!(text, "... and {} more failures", self.all.failed - told);
         }
         text
     }
@@ -118,6 +130,19 @@ impl<'a> Report<'a> {
     }
 }
 
+/// A reason with each run of digits as `#`.
+fn without_numbers(reason: &str) -> String {
+    let mut kind = String::with_capacity(reason.len());
+    for c in reason.chars() {
+        match c {
+            '0'..='9' if kind.ends_with('#') => {}
+            '0'..='9' => kind.push('#'),
+            c => kind.push(c),
+        }
+    }
+    kind
+}
+
 /// `P passed, F failed, M missing of N (X %)`. The percentage is cut off, not rounded: 100 % means all.
 fn line(c: &Counts) -> String {
     let total = c.total();
@@ -151,10 +176,20 @@ mod tests {
         let report = Report::new(&items);
         assert_eq!(report.last_line(), "conformance: 2 passed, 1 failed, 1 missing of 4 (50.0 %)");
         assert!(!report.table(false).contains("neg") && report.table(true).contains("neg"));
-        assert_eq!(report.failures(20), "FAIL add.Tensor/1: dtype\n");
-        assert_eq!(report.failures(0), "... and 1 more failures\n");
+        assert_eq!(report.failures(20, false), "FAIL add.Tensor/1: dtype\n");
+        assert_eq!(report.failures(0, false), "... and 1 more failures\n");
         assert_eq!(report.json()["operators"]["aten::mm"]["missing"], 1);
         assert_eq!(Report::new(&[]).last_line(), "conformance: 0 passed, 0 failed, 0 missing of 0 (0.0 %)");
+    }
+
+    #[test]
+    fn failures_alike_share_a_line() {
+        let failed = |id: &str, reason: &str| item("aten::mm", id, Outcome::Failed(reason.to_owned()));
+        let items = [failed("mm/0", "got 12, want 3"), failed("mm/1", "got 4, want 55"), failed("mm/2", "dtype")];
+        let report = Report::new(&items);
+        assert_eq!(report.failures(9, false), "FAIL mm/0 (and 1 more): got 12, want 3\nFAIL mm/2: dtype\n");
+        assert_eq!(report.failures(9, true).lines().count(), 3);
+        assert_eq!(report.failures(1, false).lines().last(), Some("... and 1 more failures"));
     }
 
     #[test]

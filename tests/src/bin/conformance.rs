@@ -17,12 +17,14 @@ Replays DIR (a folder or a .tar.zst archive in the corpus format; without it, th
   --tier N              only the items of tier N
   --filter RE           only the items whose id matches
   --json FILE           write the counts and all failures
-  --limit-failures N    print at most N failures (default 40)
+  --limit-failures N    print at most N lines of failures (default 40)
   --floor FILE          fail if fewer items pass than FILE says; other failures then do not count
   --raise               write what passed into that file
+  --variant NAME        how arguments are made: recorded (default), meta (on the meta device; shapes alone are compared),
+                        relayout (in other memory layouts; values alone are compared)
   --no-grad             leave the gradients of cases out
   --threads N           run on N threads (default 2)
-  -v                    print every operator, not only those that do not pass in full
+  -v                    print every operator, not only those that do not pass in full, and every failure on its line
 
 Exit status: 0 if everything passed or the floor is reached, 1 if not, 2 for a wrong call.";
 
@@ -56,6 +58,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Args>, String>
             "--limit-failures" => parsed.limit = number(value()?)?,
             "--floor" => parsed.floor = Some(value()?.into()),
             "--raise" => parsed.raise = true,
+            "--variant" => parsed.options.variant = value()?.parse()?,
             "--no-grad" => parsed.options.gradients = false,
             "--threads" => parsed.options.threads = number(value()?)?,
             "-v" | "--verbose" => parsed.verbose = true,
@@ -100,7 +103,7 @@ fn main() -> ExitCode {
         }
     };
     let report = Report::new(&items);
-    print!("{}{}{}", report.failures(args.limit), report.table(args.verbose), report.tiers());
+    print!("{}{}{}", report.failures(args.limit, args.verbose), report.table(args.verbose), report.tiers());
     let mut good = report.all.passed == report.all.total();
     if let Some(path) = &args.json
         && let Err(e) = std::fs::write(path, format!("{:#}\n", report.json()))

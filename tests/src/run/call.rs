@@ -1,8 +1,10 @@
 //! From a recorded call to live arguments, and the check of the exception that it must raise.
 
+use tensor_aten::tensor::for_each_offset;
 use tensor_aten::{IValue, Tensor};
 use tensor_core::{Error, Scalar, Storage};
 
+use super::Variant;
 use crate::bridge;
 use crate::compare::{Tolerance, View, difference};
 use crate::corpus::value::dtype;
@@ -29,17 +31,76 @@ pub(super) fn show(error: Error) -> String {
 
 impl Context<'_> {
     /// Fresh arguments for a case.
-    pub fn build(&self, case: &Case) -> Result<Built> {
+    pub fn build(&self, case: &Case, variant: Variant) -> Result<Built> {
         let keys = case.storages.iter().take(case.inputs);
         let storages = keys
             .map(|key| {
                 let key = key.as_deref().ok_or("an input storage without contents")?;
-                bridge::storage(self.file.array(key)?.bytes).map_err(show)
+                let bytes = self.file.array(key)?.bytes;
+                match variant {
+                    Variant::Meta => bridge::meta_storage(bytes.len()),
+                    _ => bridge::storage(bytes),
+                }
+                .map_err(show)
             })
             .collect::<Result<Vec<_>>>()?;
-        let args = build_args(&case.args, self.arguments, &storages).map_err(|e| format!("arguments: {e}"))?;
+        let mut args = build_args(&case.args, self.arguments, &storages).map_err(|e| format!("arguments: {e}"))?;
+        if variant == Variant::Relayout {
+            let read = args.iter_mut().zip(self.arguments).filter(|(_, argument)| !argument.writes);
+            for (value, _) in read {
+                relay(value)?;
+            }
+        }
         Ok(Built { storages, args })
     }
+}
+
+/// Moves the tensors of an argument into storages of their own.
+fn relay(value: &mut IValue) -> Result<()> {
+    match value {
+        IValue::Tensor(t) => *t = relaid(t)?,
+        IValue::TensorList(list) => {
+            for t in list.iter_mut().flatten() {
+                *t = relaid(t)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The same values with the dimensions in reverse order in memory, a gap after each element, and an offset.
+fn relaid(t: &Tensor) -> Result<Tensor> {
+    const OFFSET: usize = 3;
+    if t.device().is_meta() || t.is_wrapped_number() {
+        return Ok(t.clone());
+    }
+    let (sizes, itemsize) = (t.sizes(), t.element_size());
+    let mut strides = vec![0i64; sizes.len()];
+    let mut next = 2i64;
+    for (stride, size) in strides.iter_mut().zip(sizes) {
+        *stride = next;
+        next *= (*size).max(1);
+    }
+    let from = bridge::bytes(t.storage()).map_err(show)?;
+    let mut to = vec![0u8; (OFFSET + next as usize) * itemsize];
+    let (mut places, mut k) = (Vec::with_capacity(t.numel() as usize), 0);
+    for_each_offset(sizes, t.strides(), t.storage_offset(), |at| places.push(at as usize * itemsize));
+    for_each_offset(sizes, &strides, OFFSET as i64, |at| {
+        let at = at as usize * itemsize;
+        to[at..at + itemsize].copy_from_slice(&from[places[k]..places[k] + itemsize]);
+        k += 1;
+    });
+    let like = View {
+        bytes: &[],
+        dtype: t.dtype(),
+        size: sizes,
+        stride: &strides,
+        offset: OFFSET as i64,
+        conj: bridge::is_conj(t),
+        neg: bridge::is_neg(t),
+    };
+    bridge::view(&bridge::storage(&to).map_err(show)?, &like).map_err(show)
 }
 
 /// Arguments over storages. The schema says of which type an empty list is.

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use tensor_aten::{IValue, Tensor};
 
 use super::call::{build_args, check_dense, show};
-use super::{Item, PROCESS_STATE, Run};
+use super::{GENERATOR, Item, Run};
 use crate::bridge;
 use crate::compare::Tolerance;
 use crate::corpus::case::{Draw, Sequence};
@@ -16,7 +16,7 @@ pub(super) fn file(run: &Run<'_>, bytes: &[u8]) -> Result<Vec<Item>> {
     let file = SafeTensors::parse(bytes)?;
     let sequences: Vec<Sequence> =
         serde_json::from_str(file.metadata("sequences")?).map_err(|e| format!("sequences: {e}"))?;
-    let _serial = PROCESS_STATE.lock().unwrap_or_else(|e| e.into_inner());
+    let _serial = GENERATOR.lock().unwrap_or_else(|e| e.into_inner());
     let mut items = Vec::new();
     for (q, sequence) in sequences.iter().enumerate() {
         let ops =

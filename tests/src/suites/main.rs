@@ -1,0 +1,8 @@
+//! The suites over all operators, in one test binary.
+//!
+//! Unit tests lie beside the code that they test; what is here needs every crate, or every operator.
+
+mod conformance;
+mod dispatch_tables;
+mod registry;
+mod variants;

@@ -1,0 +1,62 @@
+//! The corpus in other forms: on the meta device, and in other memory layouts.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use tensor_tests::corpus::Corpus;
+use tensor_tests::run::{Options, Outcome, Variant, run};
+
+/// Checks that all cases hold in a variant which hold as recorded, but for some operators.
+fn holds_where_recorded(variant: Variant, exempt: &[(&str, &str)]) {
+    let corpus = Corpus::open(&Corpus::default_path()).unwrap();
+    let outcomes = |variant| {
+        let options = Options { variant, gradients: false, ..Options::default() };
+        run(&corpus, &options).unwrap()
+    };
+    let recorded: BTreeMap<String, bool> =
+        outcomes(Variant::Recorded).into_iter().map(|i| (i.id, i.outcome == Outcome::Passed)).collect();
+    let exempt: Vec<Regex> = exempt.iter().map(|(op, _)| Regex::new(&format!("^aten::(?:{op})$")).unwrap()).collect();
+    let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for item in outcomes(variant) {
+        if let Outcome::Failed(reason) = item.outcome
+            && recorded.get(&item.id) == Some(&true)
+            && !exempt.iter().any(|re| re.is_match(&item.group))
+        {
+            wrong.entry(item.group).or_default().push(format!("{}: {reason}", item.id));
+        }
+    }
+    let lines: Vec<String> =
+        wrong.iter().map(|(op, cases)| format!("{op}: {} cases, first {}", cases.len(), cases[0])).collect();
+    assert!(lines.is_empty(), "{} operators\n{}", lines.len(), lines.join("\n"));
+}
+
+/// A call on meta tensors gives the dtypes, sizes, strides and aliases of the real call.
+#[test]
+fn the_meta_device_tells_the_truth() {
+    holds_where_recorded(
+        Variant::Meta,
+        &[
+            ("item|_local_scalar_dense|equal|allclose|is_nonzero", "the result is a value"),
+            (
+                "nonzero.*|argwhere|masked_select.*|unique.*|_unique.*|repeat_interleave.*|bincount",
+                "the size depends on values",
+            ),
+            ("index.Tensor.*", "a mask's size depends on its values"),
+        ],
+    );
+}
+
+/// Values do not depend on how the arguments lie in memory.
+#[test]
+fn other_memory_layouts_give_the_same_values() {
+    holds_where_recorded(
+        Variant::Relayout,
+        &[
+            (
+                "view|view_as|view.dtype|_unsafe_view|_reshape_alias|view_as_complex",
+                "a view needs strides that allow it",
+            ),
+            ("as_strided.*|stride.*|sym_stride.*|sym_storage_offset|is_contiguous.*", "the result is about the layout"),
+        ],
+    );
+}
