@@ -5,6 +5,8 @@
 
 mod layout;
 mod number;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::{self, Write as _};
 use std::sync::{PoisonError, RwLock};
@@ -82,13 +84,22 @@ impl fmt::Debug for Tensor {
 
 impl fmt::Display for Display<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&repr(self.tensor, &self.options)?)
+        f.write_str(&repr(self.tensor, &self.options, origin(self.tensor))?)
     }
 }
 
 const PREFIX: &str = "tensor(";
 
-fn repr(tensor: &Tensor, options: &PrintOptions) -> Result<String, fmt::Error> {
+/// What is said of a tensor's place in the graph.
+fn origin(tensor: &Tensor) -> Option<String> {
+    match tensor.grad_fn() {
+        Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name())),
+        Ok(None) => tensor.requires_grad().then(|| "requires_grad=True".to_owned()),
+        Err(_) => Some("grad_fn=<Invalid>".to_owned()),
+    }
+}
+
+fn repr(tensor: &Tensor, options: &PrintOptions, origin: Option<String>) -> Result<String, fmt::Error> {
     let default = promotion::default_dtype();
     let mut suffixes: Vec<String> = Vec::new();
     if !tensor.device().is_cpu() {
@@ -123,12 +134,7 @@ fn repr(tensor: &Tensor, options: &PrintOptions) -> Result<String, fmt::Error> {
     if tensor.layout() != Layout::Strided {
         suffixes.push(format!("layout={}", tensor.layout()));
     }
-    match tensor.grad_fn() {
-        Ok(Some(node)) => suffixes.push(format!("grad_fn=<{}>", node.name())),
-        Ok(None) if tensor.requires_grad() => suffixes.push("requires_grad=True".to_owned()),
-        Ok(None) => {}
-        Err(_) => suffixes.push("grad_fn=<Invalid>".to_owned()),
-    }
+    suffixes.extend(origin);
     append(&mut text, &suffixes, options.linewidth);
     Ok(text)
 }
