@@ -69,7 +69,7 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
     }
     // Threads must not write one element twice at once: an expanded output is filled serially.
     let expanded = |strides: &[isize]| iter.shape().iter().zip(strides).any(|(&size, &stride)| size > 1 && stride == 0);
-    let grain = if operands[..outputs.len()].iter().any(|o| expanded(&o.strides)) { numel } else { GRAIN };
+    let grain = if (0..outputs.len()).any(|i| expanded(iter.strides(i))) { numel } else { GRAIN };
     parallel_for(numel, grain, |begin, end| Walk::new(iter, base, block).run(begin, end));
     Ok(())
 }

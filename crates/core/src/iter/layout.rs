@@ -152,11 +152,10 @@ impl TensorIter {
 
     /// One dimension: every operand is one run of elements in the same order.
     pub(super) fn lay_flat(&mut self) {
-        self.shape = Dims::from_elem(self.numel, 1);
-        for operand in &mut self.operands {
-            operand.strides.clear();
-            operand.strides.push(operand.dtype.itemsize() as isize);
-        }
+        self.shape.clear();
+        self.shape.push(self.numel);
+        self.strides.clear();
+        self.strides.extend(self.operands.iter().map(|operand| operand.dtype.itemsize() as isize));
     }
 
     /// Takes the dimensions in an order, and merges neighbours that every operand walks as one.
@@ -187,11 +186,9 @@ impl TensorIter {
                 self.shape.push(size);
             }
         }
-        for (i, operand) in self.operands.iter_mut().enumerate() {
-            operand.strides.clear();
-            for &dim in &from {
-                operand.strides.push(table.at(i, dim));
-            }
+        self.strides.clear();
+        for i in 0..self.operands.len() {
+            self.strides.extend(from.iter().map(|&dim| table.at(i, dim)));
         }
     }
 }

@@ -28,17 +28,12 @@ use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, Scalar, TensorImpl, TensorRef, check};
 
-/// Strides in bytes, innermost dimension first.
-pub type ByteStrides = SmallVec<[isize; 5]>;
-
 /// A tensor of a plan.
 pub struct Operand {
     /// what the kernel reads or writes
     pub tensor: TensorRef,
     /// the dtype that the kernel sees; while it is not the tensor's, a cast is due ([`TensorIter::casts`])
     pub dtype: DType,
-    /// bytes from one index of each merged dimension to the next; 0 where broadcast
-    pub strides: ByteStrides,
     /// true if the kernel writes it
     pub is_output: bool,
     /// true if the plan is its only owner, so that it needs no lock while the kernel runs
@@ -86,6 +81,8 @@ pub struct TensorIter {
     num_outputs: usize,
     /// Merged, innermost first.
     shape: Dims,
+    /// In bytes: operand by operand, each with the dimensions of `shape`.
+    strides: SmallVec<[isize; 20]>,
     /// As the user sees it.
     sizes: Dims,
     numel: i64,
@@ -147,7 +144,7 @@ impl TensorIter {
 
     /// How many inner dimensions the first output does not move along.
     pub fn num_reduce_dims(&self) -> usize {
-        self.operands.first().map_or(0, |out| out.strides.iter().take_while(|&&stride| stride == 0).count())
+        if self.operands.is_empty() { 0 } else { self.strides(0).iter().take_while(|&&stride| stride == 0).count() }
     }
 
     /// How many of the operands are outputs. They come first.
@@ -195,23 +192,43 @@ impl TensorIter {
         self.operands.into_iter().take(self.num_outputs).map(|operand| operand.original.unwrap_or(operand.tensor))
     }
 
+    /// The first output, without another count of its references; `None` if the plan has no operands.
+    #[inline]
+    pub fn into_output(mut self) -> Option<TensorRef> {
+        if self.operands.is_empty() {
+            return None;
+        }
+        let first = self.operands.swap_remove(0);
+        Some(first.original.unwrap_or(first.tensor))
+    }
+
+    /// Bytes from one index of each merged dimension to the next for operand `i`, innermost first; 0 where broadcast.
+    ///
+    /// # Panics
+    /// When there are not that many operands.
+    #[inline]
+    pub fn strides(&self, i: usize) -> &[isize] {
+        let ndim = self.shape.len();
+        &self.strides[i * ndim..(i + 1) * ndim]
+    }
+
     /// Bytes between neighbours of operand `i` in the innermost dimension.
     #[inline]
     pub fn strides0(&self, i: usize) -> isize {
-        self.operands[i].strides.first().copied().unwrap_or(0)
+        self.strides(i)[0]
     }
 
     /// Bytes between neighbours of operand `i` in the second dimension; 0 where there is none.
     #[inline]
     pub fn strides1(&self, i: usize) -> isize {
-        self.operands[i].strides.get(1).copied().unwrap_or(0)
+        self.strides(i).get(1).copied().unwrap_or(0)
     }
 
     /// True if every operand is one run of elements without gaps.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        let dense = |operand: &Operand| operand.strides.first() == Some(&(operand.dtype.itemsize() as isize));
-        self.shape.len() == 1 && self.operands.iter().all(dense)
+        let dense = |(operand, &stride): (&Operand, &isize)| operand.dtype.itemsize() as isize == stride;
+        self.shape.len() == 1 && self.operands.iter().zip(&self.strides).all(dense)
     }
 
     /// Sets the numbers that the kernel takes beside its operands.

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::config::{IterConfig, Seen};
 use super::layout::{Table, dense_layout, seen_strides, strides_in_order};
-use super::{ByteStrides, Operand, TensorIter};
+use super::{Operand, TensorIter};
 use crate::promotion::default_dtype;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
@@ -88,7 +88,6 @@ impl<'a> IterConfig<'a> {
         let Metadata { dtype, numel, ref sizes, ref storage, .. } = *first.meta;
         let device = storage.device();
         let mut iter = TensorIter::new(&self, Dims::from_slice(sizes), numel, dtype, device);
-        iter.shape.push(numel);
         for (i, seen) in self.operands.iter().enumerate() {
             match seen {
                 Some(Seen { tensor, meta }) => iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs),
@@ -97,10 +96,8 @@ impl<'a> IterConfig<'a> {
                     iter.push_fresh(Dims::from_slice(sizes), strides::contiguous(sizes), dtype, device)?;
                 }
             }
-            if let Some(operand) = iter.operands.last_mut() {
-                operand.strides.push(operand.dtype.itemsize() as isize);
-            }
         }
+        iter.lay_flat();
         Ok(iter)
     }
 
@@ -260,10 +257,7 @@ impl<'a> IterConfig<'a> {
                         meta.sizes == iter.sizes,
                         "a tensor's metadata was changed by another thread during an operation"
                     );
-                    iter.push(tensor.clone(), meta, draft.dtype, true);
-                    if let Some(operand) = iter.operands.last_mut() {
-                        operand.resized = true;
-                    }
+                    iter.push_operand(tensor.clone(), meta, draft.dtype, true, false, true);
                 }
                 Some(Seen { tensor, meta }) => iter.push(tensor.clone(), meta, draft.dtype, i < self.num_outputs),
             }
@@ -272,7 +266,7 @@ impl<'a> IterConfig<'a> {
     }
 }
 
-/// Plans in the making. Operands are written where they stay: copies of them would cost as much as the rest of a plan.
+/// Plans in the making.
 impl TensorIter {
     #[inline]
     fn new(config: &IterConfig<'_>, sizes: Dims, numel: i64, common_dtype: DType, device: Device) -> Self {
@@ -280,6 +274,7 @@ impl TensorIter {
             operands: SmallVec::new(),
             num_outputs: config.num_outputs,
             shape: Dims::new(),
+            strides: SmallVec::new(),
             sizes,
             numel,
             common_dtype,
@@ -292,16 +287,21 @@ impl TensorIter {
 
     #[inline]
     fn push(&mut self, tensor: TensorRef, meta: *const Metadata, dtype: DType, is_output: bool) {
-        self.operands.push(Operand {
-            tensor,
-            dtype,
-            strides: ByteStrides::new(),
-            is_output,
-            fresh: false,
-            resized: false,
-            original: None,
-            planned: meta as usize,
-        });
+        self.push_operand(tensor, meta, dtype, is_output, false, false);
+    }
+
+    #[inline]
+    fn push_operand(
+        &mut self,
+        tensor: TensorRef,
+        meta: *const Metadata,
+        dtype: DType,
+        is_output: bool,
+        fresh: bool,
+        resized: bool,
+    ) {
+        let planned = meta as usize;
+        self.operands.push(Operand { tensor, dtype, is_output, fresh, resized, original: None, planned });
     }
 
     /// Pushes an output that the planner allocates.
@@ -309,10 +309,7 @@ impl TensorIter {
     fn push_fresh(&mut self, sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<()> {
         let tensor = TensorImpl::empty(sizes, strides, dtype, device)?;
         let meta = std::ptr::from_ref(tensor.metadata());
-        self.push(tensor, meta, dtype, true);
-        if let Some(operand) = self.operands.last_mut() {
-            operand.fresh = true;
-        }
+        self.push_operand(tensor, meta, dtype, true, true, false);
         Ok(())
     }
 }

@@ -29,8 +29,9 @@ impl TensorIter {
         let mut offsets: SmallVec<[isize; 8]> = SmallVec::from_elem(0, self.operands.len());
         let size = |d: usize| shape.get(d).map_or(1, |&size| size as usize);
         let advance = |offsets: &mut [isize], d: usize, steps: isize| {
-            for (offset, operand) in offsets.iter_mut().zip(&self.operands) {
-                *offset = offset.wrapping_add(operand.strides[dims.start + d].wrapping_mul(steps));
+            let strides = self.strides[dims.start + d..].iter().step_by(self.shape.len());
+            for (offset, stride) in offsets.iter_mut().zip(strides) {
+                *offset = offset.wrapping_add(stride.wrapping_mul(steps));
             }
         };
         let mut index: SmallVec<[usize; 5]> = SmallVec::from_elem(0, shape.len().max(1));
