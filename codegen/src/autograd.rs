@@ -116,7 +116,9 @@
 //! }
 //! ```
 //! In-place: `check_inplace`, edges and saved inputs before the call (so that a saved alias of `self` shows its old version),
-//! `rebase_history` after it. Operators that are not differentiable have no wrapper: their Autograd slots fall through.
+//! `rebase_history` after it. Operators that are not differentiable have no wrapper: their Autograd slots fall through. But
+//! for their in-place forms, which `overwrite`, and for `detach_`, `resize_`, `resize_as_`, `set_`: hand-written kernels of the
+//! runtime may register at the Autograd key of those.
 
 mod node;
 mod plan;
@@ -126,11 +128,15 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::formula::Operators;
-use crate::model::{Entry, Gradient};
+use crate::model::{Entry, Gradient, Operator};
 use crate::names::ident;
 use crate::schema::Form;
 use crate::yaml::Error;
 use plan::Plan;
+
+/// Operators without a gradient that change what a tensor is, not its elements: the runtime decides what becomes of its
+/// history, with wrappers of its own where it needs them.
+const BY_HAND: [&str; 4] = ["detach_", "resize_", "resize_as_", "set_"];
 
 /// The operators that formulas may call.
 pub fn operators(entries: &[Entry]) -> Operators {
@@ -148,7 +154,8 @@ pub fn family(name: &str, entries: &[&Entry], operators: &Operators) -> Result<O
         match &entry.gradient {
             Gradient::Implicit => {}
             Gradient::None => {
-                for op in entry.operators.iter().filter(|op| op.form == Form::InPlace) {
+                let writes = |op: &&Operator| op.form == Form::InPlace && !BY_HAND.contains(&op.schema.name.as_str());
+                for op in entry.operators.iter().filter(writes) {
                     items.push_str(&wrapper::overwrite(op));
                     registered.push(op);
                 }

@@ -291,6 +291,10 @@ impl<'a> Lowerer<'a> {
             ("is_some", [], Shape::Optional) => {
                 return Ok(Some(plain(format!("self.{}", self.save(named, What::IsSome)?), Kind::Bool)));
             }
+            ("sizes", [], Shape::Optional) => {
+                let code = format!("self.{}", self.save(named, What::Sizes)?);
+                return Ok(Some(Value::Typed { code, kind: Kind::Int, shape: Shape::OptionalList, form: Form::Owned }));
+            }
             ("len", [], Shape::List | Shape::OptionalItems) => {
                 return Ok(Some(plain(format!("self.{}", self.save(named, What::Len)?), Kind::Int)));
             }

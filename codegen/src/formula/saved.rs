@@ -94,6 +94,7 @@ impl Use {
         match self.what {
             What::Whole => self.whole_type(),
             What::Sizes if self.is_list() => "Vec<Dims>".into(),
+            What::Sizes if self.shape == Shape::Optional => "Option<Dims>".into(),
             What::Sizes | What::Strides => "Dims".into(),
             What::DType if self.is_list() => "Vec<DType>".into(),
             What::DType => "DType".into(),
@@ -149,6 +150,7 @@ impl Use {
             What::Whole => self.save_value(value),
             What::Sizes if list => format!("record::sizes_of({value})"),
             What::DType if list => format!("record::dtypes_of({value})"),
+            What::Sizes if self.shape == Shape::Optional => format!("{value}.map(|x| Dims::from_slice(x.sizes()))"),
             What::Sizes => format!("Dims::from_slice({receiver}.sizes())"),
             What::Strides => format!("Dims::from_slice({receiver}.strides())"),
             What::StorageOffset => format!("{receiver}.storage_offset()"),

@@ -178,6 +178,10 @@ fn saved_values_are_filled_from_references() {
     assert_eq!(save("cat", "f(grad, tensors.sizes(), tensors.len())"), ["record::sizes_of(x)", "x.len() as i64"]);
     assert_eq!(save("cat", "f(grad, tensors, dim)"), ["SavedList::inputs(yes, x)?", "x"]);
     assert_eq!(
+        save("native_layer_norm", "f(grad, bias.sizes(), bias.is_some())"),
+        ["x.map(|x| Dims::from_slice(x.sizes()))", "x.is_some()"]
+    );
+    assert_eq!(
         save("div.Tensor_mode", "f(grad, self, rounding_mode)"),
         ["SavedVariable::input(yes, x)?", "x.map(str::to_owned)"]
     );
@@ -295,5 +299,5 @@ fn refusals_say_what_is_wrong() {
         refused("sum.dim_IntList", "grad.view([self.dim() / 2])"),
         "integer division is ambiguous: write one side as a float, or call a function"
     );
-    assert_eq!(refused("native_layer_norm", "f(grad, weight.sizes())"), "'weight' is Tensor?: it has no sizes()");
+    assert_eq!(refused("native_layer_norm", "f(grad, weight.numel())"), "'weight' is Tensor?: it has no numel()");
 }
