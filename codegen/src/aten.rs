@@ -442,8 +442,13 @@ fn registrations(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
 }
 
 /// `generated/mod.rs`: the families together, and what their files import.
-pub fn module(families: &[&str], stamp: &str) -> TokenStream {
-    let names: Vec<Ident> = families.iter().map(|name| ident(name)).collect();
+pub fn module(families: &[(&str, Vec<&Entry>)], stamp: &str) -> TokenStream {
+    let names: Vec<Ident> = families.iter().map(|(name, _)| ident(name)).collect();
+    let all = families
+        .iter()
+        .flat_map(|(_, entries)| entries)
+        .flat_map(|entry| entry.operators.iter().map(move |op| (entry, op)));
+    let registered = Literal::usize_unsuffixed(all.map(|(entry, op)| registrations(entry, op).len()).sum());
     let count = |of: &dyn Fn(&Ident) -> TokenStream| names.iter().map(of).collect::<Vec<_>>();
     let op = count(&|name| quote!(pub use super::#name::op::*;));
     let ops = count(&|name| quote!(pub use super::#name::ops::*;));
@@ -462,6 +467,9 @@ pub fn module(families: &[&str], stamp: &str) -> TokenStream {
 
         /// What `native_functions.yaml` hashed to when this was written.
         pub const STAMP: &str = #stamp;
+
+        /// How many kernels this crate registers.
+        pub const KERNELS: usize = #registered;
 
         /// What each family's file uses.
         #[allow(unused_imports)]

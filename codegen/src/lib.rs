@@ -44,8 +44,7 @@ pub fn generate(yaml: &str) -> Result<Vec<File>, Error> {
         files.push((path, text));
         Ok(())
     };
-    let names: Vec<&str> = families.iter().map(|(name, _)| *name).collect();
-    push(format!("{}/mod.rs", FOLDERS[0]), aten::module(&names, &stamp::stamp(yaml)))?;
+    push(format!("{}/mod.rs", FOLDERS[0]), aten::module(&families, &stamp::stamp(yaml)))?;
     push(format!("{}/kernels.rs", FOLDERS[0]), tables::aten(&families))?;
     let mut cpu = Vec::new();
     for (name, entries) in &families {

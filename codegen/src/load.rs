@@ -75,9 +75,11 @@ impl<'a> Fields<'a> {
 /// Reads all entries, in the order of the file.
 pub fn load(text: &str) -> Result<Vec<Entry>> {
     let document = crate::yaml::parse(text)?;
-    let entries = document.items()?.iter().map(entry).collect::<Result<Vec<_>>>()?;
+    let mut entries = document.items()?.iter().map(entry).collect::<Result<Vec<_>>>()?;
     check_unique(&entries)?;
-    check_kernels(&entries)?;
+    for (i, name) in check_kernels(&entries)? {
+        entries[i].kernel_error_name.get_or_insert(name);
+    }
     Ok(entries)
 }
 
@@ -470,8 +472,9 @@ fn check_unique(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// A kernel is declared once, and every kernel that an entry runs is declared.
-fn check_kernels(entries: &[Entry]) -> Result<()> {
+/// A kernel is declared once, and every kernel that an entry runs is declared. Gives the entries that run one with the
+/// name that errors use for it.
+fn check_kernels(entries: &[Entry]) -> Result<Vec<(usize, String)>> {
     let mut declared: BTreeMap<(&str, &str), &Kernel> = BTreeMap::new();
     for entry in entries {
         for kernel in &entry.kernels {
@@ -482,13 +485,15 @@ fn check_kernels(entries: &[Entry]) -> Result<()> {
             }
         }
     }
-    for entry in entries {
+    let mut run = Vec::new();
+    for (i, entry) in entries.iter().enumerate() {
         let Some((family, name)) = &entry.kernel else { continue };
-        if !declared.contains_key(&(family.as_str(), name.as_str())) {
-            return Err(Error::new(entry.line, format!("no entry declares the kernel '{family}.{name}'")));
+        match declared.get(&(family.as_str(), name.as_str())) {
+            Some(kernel) => run.push((i, kernel.error_name.clone())),
+            None => return Err(Error::new(entry.line, format!("no entry declares the kernel '{family}.{name}'"))),
         }
     }
-    Ok(())
+    Ok(run)
 }
 
 #[cfg(test)]

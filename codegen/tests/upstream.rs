@@ -67,12 +67,27 @@ fn schemas_are_upstreams_byte_for_byte() {
 fn nodes_have_upstreams_names_and_inputs() {
     hold(|upstream, entry| {
         let Some(row) = upstream.by_name.get(&entry.schema.full_name()) else { return Ok(()) };
+        for op in entry.operators.iter().filter(|op| op.form == Form::InPlace && op.stem != entry.stem) {
+            let own = upstream.by_name.get(&op.schema.full_name()).and_then(|row| row["grad_fn"].as_str());
+            if let (Some(own), Gradient::Node(_)) = (own, &entry.gradient) {
+                return Err(format!(
+                    "{} has a node of its own upstream, {own}: an entry of its own",
+                    op.schema.full_name()
+                ));
+            }
+        }
         let differentiable = row["derivative"]["differentiable"].as_array().is_some_and(|list| !list.is_empty());
+        let inputs = row["derivative"]["differentiable"].as_array().into_iter().flatten().filter_map(Value::as_str);
         match &entry.gradient {
-            Gradient::Node(d) => match row["grad_fn"].as_str() {
-                Some(name) if name != d.grad_fn => Err(format!("'{}' is '{name}' upstream", d.grad_fn)),
-                _ => Ok(()),
-            },
+            Gradient::Node(d) => {
+                if let Some(name) = row["grad_fn"].as_str().filter(|name| *name != d.grad_fn) {
+                    return Err(format!("'{}' is '{name}' upstream", d.grad_fn));
+                }
+                // Upstream lists results with a forward-mode formula beside the inputs.
+                let lost: Vec<&str> =
+                    inputs.filter(|input| d.non_differentiable.iter().any(|name| name == input)).collect();
+                if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?} are differentiable upstream")) }
+            }
             Gradient::None if differentiable => {
                 Err(format!("{} is differentiable upstream ({})", entry.schema.full_name(), row["grad_fn"]))
             }
