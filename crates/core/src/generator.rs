@@ -71,12 +71,11 @@ impl GeneratorState {
         self.engine.take(most)
     }
 
-    /// Draws `n` times 32 bits and drops them.
-    pub fn skip(&mut self, n: usize) {
-        let mut left = n;
-        while left > 0 {
-            left -= self.take(left).len();
-        }
+    /// Up to `most` 64-bit draws at once, each as its high and its low half. None if a block of 624 draws ends within the
+    /// next one: then take that from [`GeneratorState::random64`].
+    #[inline]
+    pub fn take_pairs(&mut self, most: usize) -> &[[u32; 2]] {
+        self.engine.take_pairs(most)
     }
 
     /// Takes the f32 normal number that an earlier draw left behind.

@@ -81,8 +81,7 @@ impl Compute for f32 {
 impl Compute for f64 {
     #[inline(always)]
     fn unit(state: &mut GeneratorState) -> Self {
-        const SCALE: u64 = 1 << f64::MANTISSA_DIGITS;
-        (state.random64() & (SCALE - 1)) as i64 as f64 * (1.0 / SCALE as f64)
+        unit_f64(state.random64())
     }
     #[inline(always)]
     fn from_double(value: f64) -> Self {
@@ -90,8 +89,19 @@ impl Compute for f64 {
     }
     #[inline(always)]
     fn units_fill<T>(state: &mut GeneratorState, out: &mut [T], f: impl Fn(f64) -> T) {
-        for x in out {
-            *x = f(Self::unit(state));
+        let mut rest = out;
+        while !rest.is_empty() {
+            let pairs = state.take_pairs(rest.len());
+            if pairs.is_empty() {
+                rest[0] = f(Self::unit(state));
+                rest = &mut rest[1..];
+                continue;
+            }
+            let (now, later) = rest.split_at_mut(pairs.len());
+            for (x, &[high, low]) in now.iter_mut().zip(pairs) {
+                *x = f(unit_f64(((high as u64) << 32) | low as u64));
+            }
+            rest = later;
         }
     }
     #[inline(always)]
@@ -106,6 +116,13 @@ fn unit_f32(bits: u32) -> f32 {
     const SCALE: u32 = 1 << f32::MANTISSA_DIGITS;
     // Below 2^24, so that the detour over i32, which every machine converts at once, changes nothing.
     (bits & (SCALE - 1)) as i32 as f32 * (1.0 / SCALE as f32)
+}
+
+/// The low 53 bits of a draw, scaled to [0, 1).
+#[inline(always)]
+fn unit_f64(bits: u64) -> f64 {
+    const SCALE: u64 = 1 << f64::MANTISSA_DIGITS;
+    (bits & (SCALE - 1)) as i64 as f64 * (1.0 / SCALE as f64)
 }
 
 /// The bounds of a uniform distribution, made ready for draws.
@@ -183,6 +200,13 @@ impl GeneratorState {
     pub fn uniform_fill<T: Real>(&mut self, out: &mut [T], from: f64, to: f64) {
         let range = Range::<T>::new(from, to);
         T::Acc::units_fill(self, out, |unit| range.scale(unit));
+    }
+
+    /// Fills a slice with what a function makes of numbers in [0, 1), in turn; `|u: f64| u < p` draws as
+    /// [`GeneratorState::bernoulli`] does.
+    #[inline(always)]
+    pub fn units_fill<A: Compute, T>(&mut self, out: &mut [T], f: impl Fn(A) -> T) {
+        A::units_fill(self, out, f);
     }
 
     /// `base` plus a number in [0, range). A range of 0 stands for 2^64.

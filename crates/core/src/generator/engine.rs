@@ -82,6 +82,13 @@ impl Mt19937 {
         &self.out[start..end]
     }
 
+    /// Up to `most` 64-bit draws as pairs of 32-bit ones: none if the block ends within the next pair.
+    #[inline]
+    pub fn take_pairs(&mut self, most: usize) -> &[[u32; 2]] {
+        let ready = if self.next >= N { N } else { N - self.next };
+        self.take(2 * most.min(ready / 2)).as_chunks().0
+    }
+
     #[cold]
     fn refill(&mut self) {
         twist(&mut self.words);
@@ -172,6 +179,22 @@ mod tests {
             assert!(taken.into_iter().all(|draw| draw == single.next_u32()));
             assert_eq!(many.position(), single.position());
         }
+    }
+
+    #[test]
+    fn taken_pairs_are_the_single_ones() {
+        let (mut single, mut many) = (Mt19937::new(3), Mt19937::new(3));
+        for most in [1, 0, 200, 500, usize::MAX, 9] {
+            let pairs = many.take_pairs(most).to_vec();
+            assert!(pairs.len() <= most.min(N / 2));
+            assert!(pairs.into_iter().flatten().all(|draw| draw == single.next_u32()));
+            assert_eq!(many.next_u32(), single.next_u32());
+        }
+        while many.position() != (2, 623) {
+            assert_eq!(many.next_u32(), single.next_u32());
+        }
+        assert!(many.take_pairs(5).is_empty());
+        assert_eq!(many.next_u64(), single.next_u64());
     }
 
     #[test]
