@@ -367,7 +367,7 @@ fn methods(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
         .iter()
         .map(|arg| arg.name != "self" && !entry.method_args.contains(&arg.name) && types::default_value(arg).is_some())
         .collect();
-    let short_differs = left_out.contains(&true) || schema.args.iter().any(|arg| plain_in_short(arg));
+    let short_differs = left_out.contains(&true) || schema.args.iter().any(plain_in_short);
     let form = |name: &str, short: bool| {
         let name = ident(name);
         let caller = ident(&op.stem);

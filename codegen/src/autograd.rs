@@ -215,7 +215,8 @@ pub fn module(families: &[&str], kernels: usize) -> TokenStream {
         /// How many kernels this crate registers.
         pub const KERNELS: usize = #kernels;
 
-        /// What each family's file uses.
+        /// What families' files use.
+        #[allow(unused_imports)]
         mod prelude {
             pub use std::sync::Arc;
 

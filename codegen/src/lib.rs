@@ -9,6 +9,7 @@ pub mod formula;
 pub mod load;
 pub mod model;
 pub mod names;
+pub mod reference;
 pub mod schema;
 pub mod snippets;
 #[path = "../../crates/aten/stamp.rs"]
@@ -57,7 +58,8 @@ pub fn generate(yaml: &str) -> Result<Vec<File>, Error> {
     push(format!("{}/mod.rs", FOLDERS[1]), tables::backend_module(&cpu))?;
     let operators = autograd::operators(&entries);
     let (mut nodes, mut kernels) = (Vec::new(), 0);
-    for (name, entries) in &families {
+    let of_autograd: Vec<Entry> = entries.iter().flat_map(Entry::for_autograd).collect();
+    for (name, entries) in &by_family(&of_autograd) {
         if let Some((tokens, count)) = autograd::family(name, entries, &operators)? {
             nodes.push(*name);
             kernels += count;
@@ -65,6 +67,7 @@ pub fn generate(yaml: &str) -> Result<Vec<File>, Error> {
         }
     }
     push(format!("{}/mod.rs", FOLDERS[2]), autograd::module(&nodes, kernels))?;
+    files.push(("docs/OPERATORS.md".to_string(), reference::page(&families)));
     Ok(files)
 }
 

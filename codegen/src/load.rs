@@ -1,8 +1,10 @@
 //! Reads and validates `native_functions.yaml` into [`crate::model`]. Every refusal names its line.
 
+mod gradient;
+
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Backend, Derivatives, Entry, Formula, Gradient, Kernel, Kind, Meta, Operator};
+use crate::model::{Backend, Entry, Kernel, Kind, Meta, Operator};
 use crate::names;
 use crate::schema::{Form, Schema, is_identifier};
 use crate::yaml::{Error, Node};
@@ -10,7 +12,7 @@ use crate::yaml::{Error, Node};
 type Result<T> = std::result::Result<T, Error>;
 
 /// The keys of an entry, in the order in which they are written.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 20] = [
     "func",
     "doc",
     "family",
@@ -29,6 +31,8 @@ pub const KEYS: [&str; 18] = [
     "dispatch",
     "derivatives",
     "non_differentiable",
+    "inplace_derivatives",
+    "tags",
 ];
 
 /// The keys of an entry as a map, with the entry's line for what is missing.
@@ -84,9 +88,7 @@ pub fn load(text: &str) -> Result<Vec<Entry>> {
 }
 
 fn entry(node: &Node) -> Result<Entry> {
-    let mut keys = KEYS.to_vec();
-    keys.push("tags");
-    let fields = Fields::new(node, &keys)?;
+    let fields = Fields::new(node, &KEYS)?;
     let func = fields.require("func", "upstream's schema")?;
     let schema = Schema::parse(func.text()?).map_err(|e| Error::new(func.line, e))?;
     let doc = fields.require("doc", "every operator is documented")?.text()?.trim().to_string();
@@ -114,7 +116,8 @@ fn entry(node: &Node) -> Result<Entry> {
     }
     let method_args = method_args(&fields, &schema)?;
     let kernel_error_name = fields.text("kernel_name")?.map(str::to_string);
-    let gradient = gradient(&fields, &kind, &schema)?;
+    let in_place_gradient = gradient::in_place(&fields, &kind, &operators)?;
+    let gradient = gradient::gradient(&fields, &kind, &schema)?;
     let tags = fields.texts("tags")?.unwrap_or_default();
     Ok(Entry {
         line: node.line,
@@ -131,6 +134,7 @@ fn entry(node: &Node) -> Result<Entry> {
         params,
         dispatch,
         gradient,
+        in_place_gradient,
         tags,
     })
 }
@@ -365,90 +369,6 @@ fn kernels(fields: &Fields<'_>, kind: &Kind, family: &str, stem: &str, dispatch:
         None => {}
     }
     Ok((declared, Some((home.to_string(), name.to_string()))))
-}
-
-fn gradient(fields: &Fields<'_>, kind: &Kind, schema: &Schema) -> Result<Gradient> {
-    let marked = fields.get("non_differentiable").map(Node::boolean).transpose()?.unwrap_or(false);
-    let Some(node) = fields.get("derivatives") else {
-        return match (kind, marked) {
-            (Kind::CompositeImplicit, false) => Ok(Gradient::Implicit),
-            (_, true) => Ok(Gradient::None),
-            _ => Err(Error::new(
-                fields.line,
-                format!(
-                    "{} has no decided gradient: give `derivatives:`, `non_differentiable: true` or `composite: implicit`",
-                    schema.full_name()
-                ),
-            )),
-        };
-    };
-    if marked || *kind == Kind::CompositeImplicit {
-        let why = if marked { "non_differentiable" } else { "composite: implicit" };
-        return Err(Error::new(node.line, format!("`derivatives:` contradicts `{why}`")));
-    }
-    let mut result = Derivatives {
-        grad_fn: String::new(),
-        formulas: Vec::new(),
-        non_differentiable: Vec::new(),
-        not_implemented: Vec::new(),
-        output_differentiability: None,
-    };
-    let mut seen: Vec<String> = Vec::new();
-    for (key, value) in node.pairs()? {
-        match key.text()? {
-            "grad_fn" => {
-                result.grad_fn = value.text()?.to_string();
-                if !is_identifier(&result.grad_fn) || !result.grad_fn.contains("Backward") {
-                    return Err(Error::new(value.line, format!("bad grad_fn '{}'", result.grad_fn)));
-                }
-            }
-            "output_differentiability" => {
-                let flags = value.items()?.iter().map(Node::boolean).collect::<Result<Vec<_>>>()?;
-                if flags.len() != schema.returns.len() {
-                    return Err(Error::new(value.line, "output_differentiability needs one flag an output"));
-                }
-                result.output_differentiability = Some(flags);
-            }
-            inputs => {
-                let inputs: Vec<String> = inputs.split(',').map(|name| name.trim().to_string()).collect();
-                for name in &inputs {
-                    match schema.arg(name) {
-                        Some(arg) if arg.ty.is_tensor_like() => {}
-                        Some(_) => return Err(Error::new(key.line, format!("'{name}' is no tensor"))),
-                        None => return Err(Error::new(key.line, format!("the schema has no input '{name}'"))),
-                    }
-                    if seen.contains(name) {
-                        return Err(Error::new(key.line, format!("'{name}' has two formulas")));
-                    }
-                    seen.push(name.clone());
-                }
-                match value.text()? {
-                    "non_differentiable" => result.non_differentiable.extend(inputs),
-                    "not_implemented" => result.not_implemented.extend(inputs),
-                    text => result.formulas.push(Formula { inputs, text: text.to_string(), line: value.line }),
-                }
-            }
-        }
-    }
-    if result.grad_fn.is_empty() {
-        return Err(Error::new(node.line, "`derivatives:` has no `grad_fn:` (the node's name, as upstream prints it)"));
-    }
-    if result.formulas.is_empty() && result.not_implemented.is_empty() {
-        return Err(Error::new(node.line, "`derivatives:` has no formula"));
-    }
-    // No gradient is lost in silence: every tensor input is decided.
-    for arg in schema.args.iter().filter(|arg| arg.ty.is_tensor_like()) {
-        if !seen.contains(&arg.name) {
-            return Err(Error::new(
-                node.line,
-                format!(
-                    "the gradient of '{}' is not decided: a formula, non_differentiable or not_implemented",
-                    arg.name
-                ),
-            ));
-        }
-    }
-    Ok(Gradient::Node(result))
 }
 
 fn check_unique(entries: &[Entry]) -> Result<()> {

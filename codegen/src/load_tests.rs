@@ -1,6 +1,7 @@
 //! Tests of [`super`]: what is refused, where, and with which words; and the defaults of what is read.
 
 use super::*;
+use crate::model::Gradient;
 
 /// An entry that loads.
 const GOOD: &str = "\
@@ -58,6 +59,18 @@ fn every_tensor_input_has_a_decided_gradient() {
             .contains("native_functions.yaml:9: the schema has no input")
     );
     assert!(refused(&with("    grad_fn: ExpBackward0", "")).contains("`derivatives:` has no `grad_fn:`"));
+}
+
+#[test]
+fn an_in_place_form_may_have_a_node_of_its_own() {
+    let own = format!("{GOOD}  inplace_derivatives: {{ grad_fn: ExpBackward1, self: grad }}\n");
+    let entries = load(&own).unwrap();
+    let parts = entries[0].for_autograd();
+    let stems: Vec<Vec<&str>> =
+        parts.iter().map(|entry| entry.operators.iter().map(|op| op.stem.as_str()).collect()).collect();
+    assert_eq!(stems, [vec!["exp", "exp_out"], vec!["exp_"]]);
+    assert!(matches!(&parts[1].gradient, Gradient::Node(d) if d.grad_fn == "ExpBackward1"));
+    assert!(refused(&own.replace(", inplace, out]", "]")).contains("no `inplace` variant"));
 }
 
 #[test]

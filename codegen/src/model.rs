@@ -35,6 +35,8 @@ pub struct Entry {
     pub dispatch: Vec<Backend>,
     /// How gradients flow.
     pub gradient: Gradient,
+    /// The in-place form's own node, where upstream gives it another.
+    pub in_place_gradient: Option<Derivatives>,
     /// Upstream's tags.
     pub tags: Vec<String>,
 }
@@ -167,6 +169,24 @@ impl Entry {
     /// The out forms.
     pub fn outs(&self) -> impl Iterator<Item = &Operator> {
         self.operators.iter().filter(|op| op.form == Form::Out)
+    }
+
+    /// This entry as autograd sees it: an in-place form with a node of its own is an entry of its own.
+    pub fn for_autograd(&self) -> Vec<Entry> {
+        let (Some(derivatives), Some(in_place)) = (&self.in_place_gradient, self.in_place()) else {
+            return vec![self.clone()];
+        };
+        let mut rest = self.clone();
+        rest.operators.retain(|op| op.form != Form::InPlace);
+        let own = Entry {
+            schema: in_place.schema.clone(),
+            stem: in_place.stem.clone(),
+            operators: vec![in_place.clone()],
+            gradient: Gradient::Node(derivatives.clone()),
+            in_place_gradient: None,
+            ..self.clone()
+        };
+        vec![rest, own]
     }
 
     /// True for entries with one body for every backend.

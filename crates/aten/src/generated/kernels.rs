@@ -117,31 +117,210 @@ pub fn matmul(device: Device) -> Result<&'static MatmulKernels> {
 }
 /// The kernels of `pointwise`: a column a dtype.
 pub struct PointwiseKernels {
+    /// `abs_cpu`
+    pub abs: Columns<IterKernel>,
     /// `add_stub`
     pub add: Columns<IterKernel>,
+    /// `addcdiv_cpu_out`
+    pub addcdiv: Columns<IterKernel>,
+    /// `addcmul_cpu_out`
+    pub addcmul: Columns<IterKernel>,
+    /// `bitwise_not_cpu`
+    pub bitwise_not: Columns<IterKernel>,
+    /// `ceil_vml_cpu`
+    pub ceil: Columns<IterKernel>,
+    /// `clamp_max_scalar_cpu`
+    pub clamp_max_scalar: Columns<IterKernel>,
+    /// `clamp_min_scalar_cpu`
+    pub clamp_min_scalar: Columns<IterKernel>,
+    /// `clamp_scalar_cpu`
+    pub clamp_scalar: Columns<IterKernel>,
+    /// `clamp_cpu`
+    pub clamp_tensor: Columns<IterKernel>,
+    /// `cos_vml_cpu`
+    pub cos: Columns<IterKernel>,
+    /// `div_cpu`
+    pub div: Columns<IterKernel>,
+    /// `div_floor_cpu`
+    pub div_floor: Columns<IterKernel>,
+    /// `div_trunc_cpu`
+    pub div_trunc: Columns<IterKernel>,
     /// `eq_cpu`
     pub eq: Columns<IterKernel>,
+    /// `erf_vml_cpu`
+    pub erf: Columns<IterKernel>,
     /// `exp_vml_cpu`
     pub exp: Columns<IterKernel>,
+    /// `floor_vml_cpu`
+    pub floor: Columns<IterKernel>,
+    /// `ge_cpu`
+    pub ge: Columns<IterKernel>,
+    /// `GeluKernelImpl`
+    pub gelu: Columns<IterKernel>,
+    /// `GeluBackwardKernelImpl`
+    pub gelu_backward: Columns<IterKernel>,
+    /// `gt_cpu`
+    pub gt: Columns<IterKernel>,
+    /// `isnan`
+    pub isnan: Columns<IterKernel>,
+    /// `le_cpu`
+    pub le: Columns<IterKernel>,
+    /// `lerp_kernel_tensor`
+    pub lerp: Columns<IterKernel>,
+    /// `lerp_kernel_scalar`
+    pub lerp_scalar: Columns<IterKernel>,
+    /// `log_vml_cpu`
+    pub log: Columns<IterKernel>,
+    /// `logical_and_cpu`
+    pub logical_and: Columns<IterKernel>,
+    /// `logical_not_cpu`
+    pub logical_not: Columns<IterKernel>,
+    /// `logical_or_cpu`
+    pub logical_or: Columns<IterKernel>,
+    /// `lt_cpu`
+    pub lt: Columns<IterKernel>,
+    /// `maximum_cpu`
+    pub maximum: Columns<IterKernel>,
+    /// `minimum_cpu`
+    pub minimum: Columns<IterKernel>,
+    /// `mse_cpu`
+    pub mse: Columns<IterKernel>,
+    /// `mse_backward_cpu`
+    pub mse_backward: Columns<IterKernel>,
     /// `mul_cpu`
     pub mul: Columns<IterKernel>,
+    /// `ne_cpu`
+    pub ne: Columns<IterKernel>,
     /// `neg_cpu`
     pub neg: Columns<IterKernel>,
+    /// `pow`
+    pub pow: Columns<IterKernel>,
+    /// `pow`
+    pub pow_scalar: Columns<IterKernel>,
+    /// `reciprocal_cpu`
+    pub reciprocal: Columns<IterKernel>,
+    /// `clamp_min_scalar_cpu`
+    pub relu: Columns<IterKernel>,
+    /// `rsqrt_cpu`
+    pub rsqrt: Columns<IterKernel>,
+    /// `where_cpu`
+    pub select: Columns<IterKernel>,
+    /// `sigmoid_cpu`
+    pub sigmoid: Columns<IterKernel>,
+    /// `sigmoid_backward_cpu`
+    pub sigmoid_backward: Columns<IterKernel>,
+    /// `sign_cpu`
+    pub sign: Columns<IterKernel>,
+    /// `silu_cpu`
+    pub silu: Columns<IterKernel>,
+    /// `silu_backward_cpu`
+    pub silu_backward: Columns<IterKernel>,
+    /// `sin_vml_cpu`
+    pub sin: Columns<IterKernel>,
+    /// `sqrt_vml_cpu`
+    pub sqrt: Columns<IterKernel>,
+    /// `sub_stub`
+    pub sub: Columns<IterKernel>,
+    /// `tanh_vml_cpu`
+    pub tanh: Columns<IterKernel>,
+    /// `tanh_backward_cpu`
+    pub tanh_backward: Columns<IterKernel>,
+    /// `threshold_cpu`
+    pub threshold: Columns<IterKernel>,
+    /// `threshold_cpu`
+    pub threshold_backward: Columns<IterKernel>,
 }
 impl PointwiseKernels {
     /// No kernel at all: what a backend fills up with.
     pub const NONE: Self = Self {
+        abs: Columns::NONE,
         add: Columns::NONE,
+        addcdiv: Columns::NONE,
+        addcmul: Columns::NONE,
+        bitwise_not: Columns::NONE,
+        ceil: Columns::NONE,
+        clamp_max_scalar: Columns::NONE,
+        clamp_min_scalar: Columns::NONE,
+        clamp_scalar: Columns::NONE,
+        clamp_tensor: Columns::NONE,
+        cos: Columns::NONE,
+        div: Columns::NONE,
+        div_floor: Columns::NONE,
+        div_trunc: Columns::NONE,
         eq: Columns::NONE,
+        erf: Columns::NONE,
         exp: Columns::NONE,
+        floor: Columns::NONE,
+        ge: Columns::NONE,
+        gelu: Columns::NONE,
+        gelu_backward: Columns::NONE,
+        gt: Columns::NONE,
+        isnan: Columns::NONE,
+        le: Columns::NONE,
+        lerp: Columns::NONE,
+        lerp_scalar: Columns::NONE,
+        log: Columns::NONE,
+        logical_and: Columns::NONE,
+        logical_not: Columns::NONE,
+        logical_or: Columns::NONE,
+        lt: Columns::NONE,
+        maximum: Columns::NONE,
+        minimum: Columns::NONE,
+        mse: Columns::NONE,
+        mse_backward: Columns::NONE,
         mul: Columns::NONE,
+        ne: Columns::NONE,
         neg: Columns::NONE,
+        pow: Columns::NONE,
+        pow_scalar: Columns::NONE,
+        reciprocal: Columns::NONE,
+        relu: Columns::NONE,
+        rsqrt: Columns::NONE,
+        select: Columns::NONE,
+        sigmoid: Columns::NONE,
+        sigmoid_backward: Columns::NONE,
+        sign: Columns::NONE,
+        silu: Columns::NONE,
+        silu_backward: Columns::NONE,
+        sin: Columns::NONE,
+        sqrt: Columns::NONE,
+        sub: Columns::NONE,
+        tanh: Columns::NONE,
+        tanh_backward: Columns::NONE,
+        threshold: Columns::NONE,
+        threshold_backward: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
-            ("add", self.add.dtypes()), ("eq", self.eq.dtypes()), ("exp", self.exp
-            .dtypes()), ("mul", self.mul.dtypes()), ("neg", self.neg.dtypes())
+            ("abs", self.abs.dtypes()), ("add", self.add.dtypes()), ("addcdiv", self
+            .addcdiv.dtypes()), ("addcmul", self.addcmul.dtypes()), ("bitwise_not", self
+            .bitwise_not.dtypes()), ("ceil", self.ceil.dtypes()), ("clamp_max_scalar",
+            self.clamp_max_scalar.dtypes()), ("clamp_min_scalar", self.clamp_min_scalar
+            .dtypes()), ("clamp_scalar", self.clamp_scalar.dtypes()), ("clamp_tensor",
+            self.clamp_tensor.dtypes()), ("cos", self.cos.dtypes()), ("div", self.div
+            .dtypes()), ("div_floor", self.div_floor.dtypes()), ("div_trunc", self
+            .div_trunc.dtypes()), ("eq", self.eq.dtypes()), ("erf", self.erf.dtypes()),
+            ("exp", self.exp.dtypes()), ("floor", self.floor.dtypes()), ("ge", self.ge
+            .dtypes()), ("gelu", self.gelu.dtypes()), ("gelu_backward", self
+            .gelu_backward.dtypes()), ("gt", self.gt.dtypes()), ("isnan", self.isnan
+            .dtypes()), ("le", self.le.dtypes()), ("lerp", self.lerp.dtypes()),
+            ("lerp_scalar", self.lerp_scalar.dtypes()), ("log", self.log.dtypes()),
+            ("logical_and", self.logical_and.dtypes()), ("logical_not", self.logical_not
+            .dtypes()), ("logical_or", self.logical_or.dtypes()), ("lt", self.lt
+            .dtypes()), ("maximum", self.maximum.dtypes()), ("minimum", self.minimum
+            .dtypes()), ("mse", self.mse.dtypes()), ("mse_backward", self.mse_backward
+            .dtypes()), ("mul", self.mul.dtypes()), ("ne", self.ne.dtypes()), ("neg",
+            self.neg.dtypes()), ("pow", self.pow.dtypes()), ("pow_scalar", self
+            .pow_scalar.dtypes()), ("reciprocal", self.reciprocal.dtypes()), ("relu",
+            self.relu.dtypes()), ("rsqrt", self.rsqrt.dtypes()), ("select", self.select
+            .dtypes()), ("sigmoid", self.sigmoid.dtypes()), ("sigmoid_backward", self
+            .sigmoid_backward.dtypes()), ("sign", self.sign.dtypes()), ("silu", self.silu
+            .dtypes()), ("silu_backward", self.silu_backward.dtypes()), ("sin", self.sin
+            .dtypes()), ("sqrt", self.sqrt.dtypes()), ("sub", self.sub.dtypes()),
+            ("tanh", self.tanh.dtypes()), ("tanh_backward", self.tanh_backward.dtypes()),
+            ("threshold", self.threshold.dtypes()), ("threshold_backward", self
+            .threshold_backward.dtypes())
         ]
     }
 }

@@ -11,6 +11,1435 @@
 use super::prelude::*;
 pub mod op {
     use super::*;
+    pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static EXP: Op<ExpFn> = Op::new(OpInfo {
+        name: "aten::exp",
+        schema: "exp(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::exp")?;
+            stack.push(ops::exp(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ExpFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static EXP_: Op<ExpFn_> = Op::new(OpInfo {
+        name: "aten::exp_",
+        schema: "exp_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::exp_")?;
+            stack.push(ops::exp_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static EXP_OUT: Op<ExpOutFn> = Op::new(OpInfo {
+        name: "aten::exp.out",
+        schema: "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::exp")?;
+            stack.push(ops::exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOG: Op<LogFn> = Op::new(OpInfo {
+        name: "aten::log",
+        schema: "log(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log")?;
+            stack.push(ops::log(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LogFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LOG_: Op<LogFn_> = Op::new(OpInfo {
+        name: "aten::log_",
+        schema: "log_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log_")?;
+            stack.push(ops::log_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOG_OUT: Op<LogOutFn> = Op::new(OpInfo {
+        name: "aten::log.out",
+        schema: "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::log")?;
+            stack.push(ops::log_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SQRT: Op<SqrtFn> = Op::new(OpInfo {
+        name: "aten::sqrt",
+        schema: "sqrt(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sqrt")?;
+            stack.push(ops::sqrt(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SqrtFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SQRT_: Op<SqrtFn_> = Op::new(OpInfo {
+        name: "aten::sqrt_",
+        schema: "sqrt_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sqrt_")?;
+            stack.push(ops::sqrt_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SQRT_OUT: Op<SqrtOutFn> = Op::new(OpInfo {
+        name: "aten::sqrt.out",
+        schema: "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sqrt")?;
+            stack.push(ops::sqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RsqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static RSQRT: Op<RsqrtFn> = Op::new(OpInfo {
+        name: "aten::rsqrt",
+        schema: "rsqrt(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::rsqrt")?;
+            stack.push(ops::rsqrt(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type RsqrtFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static RSQRT_: Op<RsqrtFn_> = Op::new(OpInfo {
+        name: "aten::rsqrt_",
+        schema: "rsqrt_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::rsqrt_")?;
+            stack.push(ops::rsqrt_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RsqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static RSQRT_OUT: Op<RsqrtOutFn> = Op::new(OpInfo {
+        name: "aten::rsqrt.out",
+        schema: "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::rsqrt")?;
+            stack.push(ops::rsqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SIN: Op<SinFn> = Op::new(OpInfo {
+        name: "aten::sin",
+        schema: "sin(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sin")?;
+            stack.push(ops::sin(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SIN_: Op<SinFn_> = Op::new(OpInfo {
+        name: "aten::sin_",
+        schema: "sin_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sin_")?;
+            stack.push(ops::sin_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SIN_OUT: Op<SinOutFn> = Op::new(OpInfo {
+        name: "aten::sin.out",
+        schema: "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sin")?;
+            stack.push(ops::sin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static COS: Op<CosFn> = Op::new(OpInfo {
+        name: "aten::cos",
+        schema: "cos(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::cos")?;
+            stack.push(ops::cos(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type CosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static COS_: Op<CosFn_> = Op::new(OpInfo {
+        name: "aten::cos_",
+        schema: "cos_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::cos_")?;
+            stack.push(ops::cos_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static COS_OUT: Op<CosOutFn> = Op::new(OpInfo {
+        name: "aten::cos.out",
+        schema: "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::cos")?;
+            stack.push(ops::cos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static TANH: Op<TanhFn> = Op::new(OpInfo {
+        name: "aten::tanh",
+        schema: "tanh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::tanh")?;
+            stack.push(ops::tanh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type TanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static TANH_: Op<TanhFn_> = Op::new(OpInfo {
+        name: "aten::tanh_",
+        schema: "tanh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::tanh_")?;
+            stack.push(ops::tanh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static TANH_OUT: Op<TanhOutFn> = Op::new(OpInfo {
+        name: "aten::tanh.out",
+        schema: "tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::tanh")?;
+            stack.push(ops::tanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SIGMOID: Op<SigmoidFn> = Op::new(OpInfo {
+        name: "aten::sigmoid",
+        schema: "sigmoid(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sigmoid")?;
+            stack.push(ops::sigmoid(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SigmoidFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SIGMOID_: Op<SigmoidFn_> = Op::new(OpInfo {
+        name: "aten::sigmoid_",
+        schema: "sigmoid_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sigmoid_")?;
+            stack.push(ops::sigmoid_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SIGMOID_OUT: Op<SigmoidOutFn> = Op::new(OpInfo {
+        name: "aten::sigmoid.out",
+        schema: "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sigmoid")?;
+            stack.push(ops::sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ReciprocalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static RECIPROCAL: Op<ReciprocalFn> = Op::new(OpInfo {
+        name: "aten::reciprocal",
+        schema: "reciprocal(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::reciprocal")?;
+            stack.push(ops::reciprocal(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ReciprocalFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static RECIPROCAL_: Op<ReciprocalFn_> = Op::new(OpInfo {
+        name: "aten::reciprocal_",
+        schema: "reciprocal_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::reciprocal_")?;
+            stack.push(ops::reciprocal_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ReciprocalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static RECIPROCAL_OUT: Op<ReciprocalOutFn> = Op::new(OpInfo {
+        name: "aten::reciprocal.out",
+        schema: "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::reciprocal")?;
+            stack.push(ops::reciprocal_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ERF: Op<ErfFn> = Op::new(OpInfo {
+        name: "aten::erf",
+        schema: "erf(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erf")?;
+            stack.push(ops::erf(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ErfFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ERF_: Op<ErfFn_> = Op::new(OpInfo {
+        name: "aten::erf_",
+        schema: "erf_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erf_")?;
+            stack.push(ops::erf_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ERF_OUT: Op<ErfOutFn> = Op::new(OpInfo {
+        name: "aten::erf.out",
+        schema: "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::erf")?;
+            stack.push(ops::erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AbsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ABS: Op<AbsFn> = Op::new(OpInfo {
+        name: "aten::abs",
+        schema: "abs(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::abs")?;
+            stack.push(ops::abs(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AbsFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ABS_: Op<AbsFn_> = Op::new(OpInfo {
+        name: "aten::abs_",
+        schema: "abs_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::abs_")?;
+            stack.push(ops::abs_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AbsOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ABS_OUT: Op<AbsOutFn> = Op::new(OpInfo {
+        name: "aten::abs.out",
+        schema: "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::abs")?;
+            stack.push(ops::abs_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static NEG: Op<NegFn> = Op::new(OpInfo {
+        name: "aten::neg",
+        schema: "neg(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::neg")?;
+            stack.push(ops::neg(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type NegFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static NEG_: Op<NegFn_> = Op::new(OpInfo {
+        name: "aten::neg_",
+        schema: "neg_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::neg_")?;
+            stack.push(ops::neg_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NegOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static NEG_OUT: Op<NegOutFn> = Op::new(OpInfo {
+        name: "aten::neg.out",
+        schema: "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::neg")?;
+            stack.push(ops::neg_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SignFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SIGN: Op<SignFn> = Op::new(OpInfo {
+        name: "aten::sign",
+        schema: "sign(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sign")?;
+            stack.push(ops::sign(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SignFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SIGN_: Op<SignFn_> = Op::new(OpInfo {
+        name: "aten::sign_",
+        schema: "sign_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sign_")?;
+            stack.push(ops::sign_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SignOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SIGN_OUT: Op<SignOutFn> = Op::new(OpInfo {
+        name: "aten::sign.out",
+        schema: "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sign")?;
+            stack.push(ops::sign_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CeilFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static CEIL: Op<CeilFn> = Op::new(OpInfo {
+        name: "aten::ceil",
+        schema: "ceil(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::ceil")?;
+            stack.push(ops::ceil(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type CeilFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static CEIL_: Op<CeilFn_> = Op::new(OpInfo {
+        name: "aten::ceil_",
+        schema: "ceil_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::ceil_")?;
+            stack.push(ops::ceil_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CeilOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static CEIL_OUT: Op<CeilOutFn> = Op::new(OpInfo {
+        name: "aten::ceil.out",
+        schema: "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ceil")?;
+            stack.push(ops::ceil_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloorFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static FLOOR: Op<FloorFn> = Op::new(OpInfo {
+        name: "aten::floor",
+        schema: "floor(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::floor")?;
+            stack.push(ops::floor(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type FloorFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static FLOOR_: Op<FloorFn_> = Op::new(OpInfo {
+        name: "aten::floor_",
+        schema: "floor_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::floor_")?;
+            stack.push(ops::floor_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloorOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FLOOR_OUT: Op<FloorOutFn> = Op::new(OpInfo {
+        name: "aten::floor.out",
+        schema: "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::floor")?;
+            stack.push(ops::floor_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static RELU: Op<ReluFn> = Op::new(OpInfo {
+        name: "aten::relu",
+        schema: "relu(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::relu")?;
+            stack.push(ops::relu(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ReluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static RELU_: Op<ReluFn_> = Op::new(OpInfo {
+        name: "aten::relu_",
+        schema: "relu_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::relu_")?;
+            stack.push(ops::relu_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeluFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
+    pub static GELU: Op<GeluFn> = Op::new(OpInfo {
+        name: "aten::gelu",
+        schema: "gelu(Tensor self, *, str approximate='none') -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gelu")?;
+            stack.push(ops::gelu(a.tensor(0)?, a.str(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type GeluFn_ = fn(DispatchKeySet, &Tensor, &str) -> Result<()>;
+    pub static GELU_: Op<GeluFn_> = Op::new(OpInfo {
+        name: "aten::gelu_",
+        schema: "gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gelu_")?;
+            stack.push(ops::gelu_(a.tensor(0)?, a.str(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeluOutFn = fn(DispatchKeySet, &Tensor, &str, &Tensor) -> Result<()>;
+    pub static GELU_OUT: Op<GeluOutFn> = Op::new(OpInfo {
+        name: "aten::gelu.out",
+        schema: "gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::gelu")?;
+            stack.push(ops::gelu_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SiluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SILU: Op<SiluFn> = Op::new(OpInfo {
+        name: "aten::silu",
+        schema: "silu(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::silu")?;
+            stack.push(ops::silu(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SiluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SILU_: Op<SiluFn_> = Op::new(OpInfo {
+        name: "aten::silu_",
+        schema: "silu_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::silu_")?;
+            stack.push(ops::silu_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SiluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SILU_OUT: Op<SiluOutFn> = Op::new(OpInfo {
+        name: "aten::silu.out",
+        schema: "silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::silu")?;
+            stack.push(ops::silu_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ThresholdFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+    pub static THRESHOLD: Op<ThresholdFn> = Op::new(OpInfo {
+        name: "aten::threshold",
+        schema: "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::threshold")?;
+            stack.push(ops::threshold(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ThresholdFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+    pub static THRESHOLD_: Op<ThresholdFn_> = Op::new(OpInfo {
+        name: "aten::threshold_",
+        schema: "threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::threshold_")?;
+            stack
+                .push(ops::threshold_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ThresholdOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static THRESHOLD_OUT: Op<ThresholdOutFn> = Op::new(OpInfo {
+        name: "aten::threshold.out",
+        schema: "threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::threshold")?;
+            stack
+                .push(
+                    ops::threshold_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SigmoidBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SIGMOID_BACKWARD: Op<SigmoidBackwardFn> = Op::new(OpInfo {
+        name: "aten::sigmoid_backward",
+        schema: "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sigmoid_backward")?;
+            stack.push(ops::sigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SigmoidBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SIGMOID_BACKWARD_GRAD_INPUT: Op<SigmoidBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::sigmoid_backward.grad_input",
+        schema: "sigmoid_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::sigmoid_backward")?;
+            stack
+                .push(
+                    ops::sigmoid_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanhBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static TANH_BACKWARD: Op<TanhBackwardFn> = Op::new(OpInfo {
+        name: "aten::tanh_backward",
+        schema: "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::tanh_backward")?;
+            stack.push(ops::tanh_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanhBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static TANH_BACKWARD_GRAD_INPUT: Op<TanhBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::tanh_backward.grad_input",
+        schema: "tanh_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::tanh_backward")?;
+            stack
+                .push(
+                    ops::tanh_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeluBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &str,
+    ) -> Result<Tensor>;
+    pub static GELU_BACKWARD: Op<GeluBackwardFn> = Op::new(OpInfo {
+        name: "aten::gelu_backward",
+        schema: "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::gelu_backward")?;
+            stack
+                .push(ops::gelu_backward(a.tensor(0)?, a.tensor(1)?, a.str(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeluBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &str,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GELU_BACKWARD_GRAD_INPUT: Op<GeluBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::gelu_backward.grad_input",
+        schema: "gelu_backward.grad_input(Tensor grad_output, Tensor self, *, str approximate='none', Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::gelu_backward")?;
+            stack
+                .push(
+                    ops::gelu_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.str(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ThresholdBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static THRESHOLD_BACKWARD: Op<ThresholdBackwardFn> = Op::new(OpInfo {
+        name: "aten::threshold_backward",
+        schema: "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::threshold_backward")?;
+            stack
+                .push(
+                    ops::threshold_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ThresholdBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static THRESHOLD_BACKWARD_GRAD_INPUT: Op<ThresholdBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::threshold_backward.grad_input",
+        schema: "threshold_backward.grad_input(Tensor grad_output, Tensor self, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::threshold_backward")?;
+            stack
+                .push(
+                    ops::threshold_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SiluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SILU_BACKWARD: Op<SiluBackwardFn> = Op::new(OpInfo {
+        name: "aten::silu_backward",
+        schema: "silu_backward(Tensor grad_output, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::silu_backward")?;
+            stack.push(ops::silu_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SiluBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SILU_BACKWARD_GRAD_INPUT: Op<SiluBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::silu_backward.grad_input",
+        schema: "silu_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::silu_backward")?;
+            stack
+                .push(
+                    ops::silu_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsnanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISNAN: Op<IsnanFn> = Op::new(OpInfo {
+        name: "aten::isnan",
+        schema: "isnan(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isnan")?;
+            stack.push(ops::isnan(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type IsnanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ISNAN_OUT: Op<IsnanOutFn> = Op::new(OpInfo {
+        name: "aten::isnan.out",
+        schema: "isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::isnan")?;
+            stack.push(ops::isnan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOGICAL_NOT: Op<LogicalNotFn> = Op::new(OpInfo {
+        name: "aten::logical_not",
+        schema: "logical_not(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::logical_not")?;
+            stack.push(ops::logical_not(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LogicalNotFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LOGICAL_NOT_: Op<LogicalNotFn_> = Op::new(OpInfo {
+        name: "aten::logical_not_",
+        schema: "logical_not_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::logical_not_")?;
+            stack.push(ops::logical_not_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOGICAL_NOT_OUT: Op<LogicalNotOutFn> = Op::new(OpInfo {
+        name: "aten::logical_not.out",
+        schema: "logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_not")?;
+            stack.push(ops::logical_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalAndFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LOGICAL_AND: Op<LogicalAndFn> = Op::new(OpInfo {
+        name: "aten::logical_and",
+        schema: "logical_and(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_and")?;
+            stack.push(ops::logical_and(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LogicalAndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOGICAL_AND_: Op<LogicalAndFn_> = Op::new(OpInfo {
+        name: "aten::logical_and_",
+        schema: "logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_and_")?;
+            stack.push(ops::logical_and_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalAndOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGICAL_AND_OUT: Op<LogicalAndOutFn> = Op::new(OpInfo {
+        name: "aten::logical_and.out",
+        schema: "logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logical_and")?;
+            stack
+                .push(
+                    ops::logical_and_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LOGICAL_OR: Op<LogicalOrFn> = Op::new(OpInfo {
+        name: "aten::logical_or",
+        schema: "logical_or(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_or")?;
+            stack.push(ops::logical_or(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LogicalOrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOGICAL_OR_: Op<LogicalOrFn_> = Op::new(OpInfo {
+        name: "aten::logical_or_",
+        schema: "logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_or_")?;
+            stack.push(ops::logical_or_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalOrOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGICAL_OR_OUT: Op<LogicalOrOutFn> = Op::new(OpInfo {
+        name: "aten::logical_or.out",
+        schema: "logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logical_or")?;
+            stack
+                .push(
+                    ops::logical_or_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static BITWISE_NOT: Op<BitwiseNotFn> = Op::new(OpInfo {
+        name: "aten::bitwise_not",
+        schema: "bitwise_not(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::bitwise_not")?;
+            stack.push(ops::bitwise_not(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseNotFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static BITWISE_NOT_: Op<BitwiseNotFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_not_",
+        schema: "bitwise_not_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::bitwise_not_")?;
+            stack.push(ops::bitwise_not_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_NOT_OUT: Op<BitwiseNotOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_not.out",
+        schema: "bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_not")?;
+            stack.push(ops::bitwise_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EqFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static EQ: Op<EqFn> = Op::new(OpInfo {
+        name: "aten::eq.Tensor",
+        schema: "eq.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::eq")?;
+            stack.push(ops::eq(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type EqFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static EQ_: Op<EqFn_> = Op::new(OpInfo {
+        name: "aten::eq_.Tensor",
+        schema: "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::eq_")?;
+            stack.push(ops::eq_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EqTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static EQ_TENSOR_OUT: Op<EqTensorOutFn> = Op::new(OpInfo {
+        name: "aten::eq.Tensor_out",
+        schema: "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::eq")?;
+            stack
+                .push(
+                    ops::eq_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EqScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static EQ_SCALAR: Op<EqScalarFn> = Op::new(OpInfo {
+        name: "aten::eq.Scalar",
+        schema: "eq.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::eq")?;
+            stack.push(ops::eq_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type EqScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static EQ_SCALAR_: Op<EqScalarFn_> = Op::new(OpInfo {
+        name: "aten::eq_.Scalar",
+        schema: "eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::eq_")?;
+            stack.push(ops::eq_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EqScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static EQ_SCALAR_OUT: Op<EqScalarOutFn> = Op::new(OpInfo {
+        name: "aten::eq.Scalar_out",
+        schema: "eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::eq")?;
+            stack
+                .push(
+                    ops::eq_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static NE: Op<NeFn> = Op::new(OpInfo {
+        name: "aten::ne.Tensor",
+        schema: "ne.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ne")?;
+            stack.push(ops::ne(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type NeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static NE_: Op<NeFn_> = Op::new(OpInfo {
+        name: "aten::ne_.Tensor",
+        schema: "ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ne_")?;
+            stack.push(ops::ne_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static NE_TENSOR_OUT: Op<NeTensorOutFn> = Op::new(OpInfo {
+        name: "aten::ne.Tensor_out",
+        schema: "ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ne")?;
+            stack
+                .push(
+                    ops::ne_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static NE_SCALAR: Op<NeScalarFn> = Op::new(OpInfo {
+        name: "aten::ne.Scalar",
+        schema: "ne.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ne")?;
+            stack.push(ops::ne_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type NeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static NE_SCALAR_: Op<NeScalarFn_> = Op::new(OpInfo {
+        name: "aten::ne_.Scalar",
+        schema: "ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ne_")?;
+            stack.push(ops::ne_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static NE_SCALAR_OUT: Op<NeScalarOutFn> = Op::new(OpInfo {
+        name: "aten::ne.Scalar_out",
+        schema: "ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ne")?;
+            stack
+                .push(
+                    ops::ne_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LtFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LT: Op<LtFn> = Op::new(OpInfo {
+        name: "aten::lt.Tensor",
+        schema: "lt.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lt")?;
+            stack.push(ops::lt(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LtFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LT_: Op<LtFn_> = Op::new(OpInfo {
+        name: "aten::lt_.Tensor",
+        schema: "lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lt_")?;
+            stack.push(ops::lt_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static LT_TENSOR_OUT: Op<LtTensorOutFn> = Op::new(OpInfo {
+        name: "aten::lt.Tensor_out",
+        schema: "lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lt")?;
+            stack
+                .push(
+                    ops::lt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static LT_SCALAR: Op<LtScalarFn> = Op::new(OpInfo {
+        name: "aten::lt.Scalar",
+        schema: "lt.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lt")?;
+            stack.push(ops::lt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LtScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static LT_SCALAR_: Op<LtScalarFn_> = Op::new(OpInfo {
+        name: "aten::lt_.Scalar",
+        schema: "lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lt_")?;
+            stack.push(ops::lt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static LT_SCALAR_OUT: Op<LtScalarOutFn> = Op::new(OpInfo {
+        name: "aten::lt.Scalar_out",
+        schema: "lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lt")?;
+            stack
+                .push(
+                    ops::lt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LE: Op<LeFn> = Op::new(OpInfo {
+        name: "aten::le.Tensor",
+        schema: "le.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::le")?;
+            stack.push(ops::le(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LE_: Op<LeFn_> = Op::new(OpInfo {
+        name: "aten::le_.Tensor",
+        schema: "le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::le_")?;
+            stack.push(ops::le_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static LE_TENSOR_OUT: Op<LeTensorOutFn> = Op::new(OpInfo {
+        name: "aten::le.Tensor_out",
+        schema: "le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::le")?;
+            stack
+                .push(
+                    ops::le_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static LE_SCALAR: Op<LeScalarFn> = Op::new(OpInfo {
+        name: "aten::le.Scalar",
+        schema: "le.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::le")?;
+            stack.push(ops::le_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static LE_SCALAR_: Op<LeScalarFn_> = Op::new(OpInfo {
+        name: "aten::le_.Scalar",
+        schema: "le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::le_")?;
+            stack.push(ops::le_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static LE_SCALAR_OUT: Op<LeScalarOutFn> = Op::new(OpInfo {
+        name: "aten::le.Scalar_out",
+        schema: "le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::le")?;
+            stack
+                .push(
+                    ops::le_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GtFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GT: Op<GtFn> = Op::new(OpInfo {
+        name: "aten::gt.Tensor",
+        schema: "gt.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gt")?;
+            stack.push(ops::gt(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type GtFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static GT_: Op<GtFn_> = Op::new(OpInfo {
+        name: "aten::gt_.Tensor",
+        schema: "gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gt_")?;
+            stack.push(ops::gt_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static GT_TENSOR_OUT: Op<GtTensorOutFn> = Op::new(OpInfo {
+        name: "aten::gt.Tensor_out",
+        schema: "gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::gt")?;
+            stack
+                .push(
+                    ops::gt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static GT_SCALAR: Op<GtScalarFn> = Op::new(OpInfo {
+        name: "aten::gt.Scalar",
+        schema: "gt.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gt")?;
+            stack.push(ops::gt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type GtScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static GT_SCALAR_: Op<GtScalarFn_> = Op::new(OpInfo {
+        name: "aten::gt_.Scalar",
+        schema: "gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gt_")?;
+            stack.push(ops::gt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static GT_SCALAR_OUT: Op<GtScalarOutFn> = Op::new(OpInfo {
+        name: "aten::gt.Scalar_out",
+        schema: "gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::gt")?;
+            stack
+                .push(
+                    ops::gt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GE: Op<GeFn> = Op::new(OpInfo {
+        name: "aten::ge.Tensor",
+        schema: "ge.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ge")?;
+            stack.push(ops::ge(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type GeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static GE_: Op<GeFn_> = Op::new(OpInfo {
+        name: "aten::ge_.Tensor",
+        schema: "ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ge_")?;
+            stack.push(ops::ge_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static GE_TENSOR_OUT: Op<GeTensorOutFn> = Op::new(OpInfo {
+        name: "aten::ge.Tensor_out",
+        schema: "ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ge")?;
+            stack
+                .push(
+                    ops::ge_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static GE_SCALAR: Op<GeScalarFn> = Op::new(OpInfo {
+        name: "aten::ge.Scalar",
+        schema: "ge.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ge")?;
+            stack.push(ops::ge_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type GeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static GE_SCALAR_: Op<GeScalarFn_> = Op::new(OpInfo {
+        name: "aten::ge_.Scalar",
+        schema: "ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ge_")?;
+            stack.push(ops::ge_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static GE_SCALAR_OUT: Op<GeScalarOutFn> = Op::new(OpInfo {
+        name: "aten::ge.Scalar_out",
+        schema: "ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ge")?;
+            stack
+                .push(
+                    ops::ge_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type AddFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static ADD: Op<AddFn> = Op::new(OpInfo {
         name: "aten::add.Tensor",
@@ -54,6 +1483,183 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type AddScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+    pub static ADD_SCALAR: Op<AddScalarFn> = Op::new(OpInfo {
+        name: "aten::add.Scalar",
+        schema: "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::add")?;
+            stack
+                .push(ops::add_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AddScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+    pub static ADD_SCALAR_: Op<AddScalarFn_> = Op::new(OpInfo {
+        name: "aten::add_.Scalar",
+        schema: "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::add_")?;
+            stack
+                .push(
+                    ops::add_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SubFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+    pub static SUB: Op<SubFn> = Op::new(OpInfo {
+        name: "aten::sub.Tensor",
+        schema: "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::sub")?;
+            stack.push(ops::sub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SubFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
+    pub static SUB_: Op<SubFn_> = Op::new(OpInfo {
+        name: "aten::sub_.Tensor",
+        schema: "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::sub_")?;
+            stack.push(ops::sub_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SubOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SUB_OUT: Op<SubOutFn> = Op::new(OpInfo {
+        name: "aten::sub.out",
+        schema: "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::sub")?;
+            stack
+                .push(
+                    ops::sub_out(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?, a.tensor(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+    pub static SUB_SCALAR: Op<SubScalarFn> = Op::new(OpInfo {
+        name: "aten::sub.Scalar",
+        schema: "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::sub")?;
+            stack
+                .push(ops::sub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SubScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+    pub static SUB_SCALAR_: Op<SubScalarFn_> = Op::new(OpInfo {
+        name: "aten::sub_.Scalar",
+        schema: "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::sub_")?;
+            stack
+                .push(
+                    ops::sub_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RsubFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+    pub static RSUB: Op<RsubFn> = Op::new(OpInfo {
+        name: "aten::rsub.Tensor",
+        schema: "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::rsub")?;
+            stack.push(ops::rsub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type RsubTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RSUB_TENSOR_OUT: Op<RsubTensorOutFn> = Op::new(OpInfo {
+        name: "aten::rsub.Tensor_out",
+        schema: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::rsub")?;
+            stack
+                .push(
+                    ops::rsub_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type RsubScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static RSUB_SCALAR: Op<RsubScalarFn> = Op::new(OpInfo {
+        name: "aten::rsub.Scalar",
+        schema: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::rsub")?;
+            stack
+                .push(
+                    ops::rsub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RsubScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RSUB_SCALAR_OUT: Op<RsubScalarOutFn> = Op::new(OpInfo {
+        name: "aten::rsub.Scalar_out",
+        schema: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::rsub")?;
+            stack
+                .push(
+                    ops::rsub_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type MulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MUL: Op<MulFn> = Op::new(OpInfo {
         name: "aten::mul.Tensor",
@@ -87,111 +1693,2228 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
-    pub type NegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-    pub static NEG: Op<NegFn> = Op::new(OpInfo {
-        name: "aten::neg",
-        schema: "neg(Tensor self) -> Tensor",
+    pub type MulScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static MUL_SCALAR: Op<MulScalarFn> = Op::new(OpInfo {
+        name: "aten::mul.Scalar",
+        schema: "mul.Scalar(Tensor self, Scalar other) -> Tensor",
         boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::neg")?;
-            stack.push(ops::neg(a.tensor(0)?)?.into());
+            let a = Args::take(stack, 2, "aten::mul")?;
+            stack.push(ops::mul_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["core", "pointwise"],
     });
-    pub type NegFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
-    pub static NEG_: Op<NegFn_> = Op::new(OpInfo {
-        name: "aten::neg_",
-        schema: "neg_(Tensor(a!) self) -> Tensor(a!)",
+    pub type MulScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static MUL_SCALAR_: Op<MulScalarFn_> = Op::new(OpInfo {
+        name: "aten::mul_.Scalar",
+        schema: "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::neg_")?;
-            stack.push(ops::neg_(a.tensor(0)?)?.into());
+            let a = Args::take(stack, 2, "aten::mul_")?;
+            stack.push(ops::mul_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
     });
-    pub type NegOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-    pub static NEG_OUT: Op<NegOutFn> = Op::new(OpInfo {
-        name: "aten::neg.out",
-        schema: "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    pub type DivFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static DIV: Op<DivFn> = Op::new(OpInfo {
+        name: "aten::div.Tensor",
+        schema: "div.Tensor(Tensor self, Tensor other) -> Tensor",
         boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::neg")?;
-            stack.push(ops::neg_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
-        tags: &["pointwise"],
-    });
-    pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-    pub static EXP: Op<ExpFn> = Op::new(OpInfo {
-        name: "aten::exp",
-        schema: "exp(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp")?;
-            stack.push(ops::exp(a.tensor(0)?)?.into());
+            let a = Args::take(stack, 2, "aten::div")?;
+            stack.push(ops::div(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
         tags: &["core", "pointwise"],
     });
-    pub type ExpFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
-    pub static EXP_: Op<ExpFn_> = Op::new(OpInfo {
-        name: "aten::exp_",
-        schema: "exp_(Tensor(a!) self) -> Tensor(a!)",
+    pub type DivFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static DIV_: Op<DivFn_> = Op::new(OpInfo {
+        name: "aten::div_.Tensor",
+        schema: "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp_")?;
-            stack.push(ops::exp_(a.tensor(0)?)?.into());
+            let a = Args::take(stack, 2, "aten::div_")?;
+            stack.push(ops::div_(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
     });
-    pub type ExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-    pub static EXP_OUT: Op<ExpOutFn> = Op::new(OpInfo {
-        name: "aten::exp.out",
-        schema: "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    pub type DivOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static DIV_OUT: Op<DivOutFn> = Op::new(OpInfo {
+        name: "aten::div.out",
+        schema: "div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::exp")?;
-            stack.push(ops::exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            let a = Args::take(stack, 3, "aten::div")?;
+            stack.push(ops::div_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
     });
-    pub type EqFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
-    pub static EQ: Op<EqFn> = Op::new(OpInfo {
-        name: "aten::eq.Tensor",
-        schema: "eq.Tensor(Tensor self, Tensor other) -> Tensor",
+    pub type DivScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static DIV_SCALAR: Op<DivScalarFn> = Op::new(OpInfo {
+        name: "aten::div.Scalar",
+        schema: "div.Scalar(Tensor self, Scalar other) -> Tensor",
         boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq")?;
-            stack.push(ops::eq(a.tensor(0)?, a.tensor(1)?)?.into());
+            let a = Args::take(stack, 2, "aten::div")?;
+            stack.push(ops::div_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["core", "pointwise"],
     });
-    pub type EqFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
-    pub static EQ_: Op<EqFn_> = Op::new(OpInfo {
-        name: "aten::eq_.Tensor",
-        schema: "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+    pub type DivScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static DIV_SCALAR_: Op<DivScalarFn_> = Op::new(OpInfo {
+        name: "aten::div_.Scalar",
+        schema: "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq_")?;
-            stack.push(ops::eq_(a.tensor(0)?, a.tensor(1)?)?.into());
+            let a = Args::take(stack, 2, "aten::div_")?;
+            stack.push(ops::div_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
     });
-    pub type EqTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
-    pub static EQ_TENSOR_OUT: Op<EqTensorOutFn> = Op::new(OpInfo {
-        name: "aten::eq.Tensor_out",
-        schema: "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    pub type DivTensorModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+    ) -> Result<Tensor>;
+    pub static DIV_TENSOR_MODE: Op<DivTensorModeFn> = Op::new(OpInfo {
+        name: "aten::div.Tensor_mode",
+        schema: "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
         boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::eq")?;
+            let a = Args::take(stack, 3, "aten::div")?;
             stack
                 .push(
-                    ops::eq_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    ops::div_tensor_mode(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type DivTensorModeFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+    ) -> Result<()>;
+    pub static DIV_TENSOR_MODE_: Op<DivTensorModeFn_> = Op::new(OpInfo {
+        name: "aten::div_.Tensor_mode",
+        schema: "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::div_")?;
+            stack
+                .push(
+                    ops::div_tensor_mode_(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                        .into(),
                 );
             Ok(())
         },
         tags: &["pointwise"],
     });
+    pub type DivOutModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static DIV_OUT_MODE: Op<DivOutModeFn> = Op::new(OpInfo {
+        name: "aten::div.out_mode",
+        schema: "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::div")?;
+            stack
+                .push(
+                    ops::div_out_mode(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_str(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DivScalarModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<&str>,
+    ) -> Result<Tensor>;
+    pub static DIV_SCALAR_MODE: Op<DivScalarModeFn> = Op::new(OpInfo {
+        name: "aten::div.Scalar_mode",
+        schema: "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::div")?;
+            stack
+                .push(
+                    ops::div_scalar_mode(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type DivScalarModeFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<&str>,
+    ) -> Result<()>;
+    pub static DIV_SCALAR_MODE_: Op<DivScalarModeFn_> = Op::new(OpInfo {
+        name: "aten::div_.Scalar_mode",
+        schema: "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::div_")?;
+            stack
+                .push(
+                    ops::div_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MaximumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MAXIMUM: Op<MaximumFn> = Op::new(OpInfo {
+        name: "aten::maximum",
+        schema: "maximum(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::maximum")?;
+            stack.push(ops::maximum(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type MaximumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MAXIMUM_OUT: Op<MaximumOutFn> = Op::new(OpInfo {
+        name: "aten::maximum.out",
+        schema: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::maximum")?;
+            stack
+                .push(
+                    ops::maximum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MinimumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MINIMUM: Op<MinimumFn> = Op::new(OpInfo {
+        name: "aten::minimum",
+        schema: "minimum(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::minimum")?;
+            stack.push(ops::minimum(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type MinimumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MINIMUM_OUT: Op<MinimumOutFn> = Op::new(OpInfo {
+        name: "aten::minimum.out",
+        schema: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::minimum")?;
+            stack
+                .push(
+                    ops::minimum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MaxOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MAX_OTHER: Op<MaxOtherFn> = Op::new(OpInfo {
+        name: "aten::max.other",
+        schema: "max.other(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::max")?;
+            stack.push(ops::max_other(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MAX_OUT: Op<MaxOutFn> = Op::new(OpInfo {
+        name: "aten::max.out",
+        schema: "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::max")?;
+            stack.push(ops::max_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MinOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MIN_OTHER: Op<MinOtherFn> = Op::new(OpInfo {
+        name: "aten::min.other",
+        schema: "min.other(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::min")?;
+            stack.push(ops::min_other(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MinOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MIN_OUT: Op<MinOutFn> = Op::new(OpInfo {
+        name: "aten::min.out",
+        schema: "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::min")?;
+            stack.push(ops::min_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+    ) -> Result<Tensor>;
+    pub static CLAMP: Op<ClampFn> = Op::new(OpInfo {
+        name: "aten::clamp",
+        schema: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp")?;
+            stack
+                .push(
+                    ops::clamp(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ClampFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+    ) -> Result<()>;
+    pub static CLAMP_: Op<ClampFn_> = Op::new(OpInfo {
+        name: "aten::clamp_",
+        schema: "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_")?;
+            stack
+                .push(
+                    ops::clamp_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(OpInfo {
+        name: "aten::clamp.out",
+        schema: "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::clamp")?;
+            stack
+                .push(
+                    ops::clamp_out(
+                            a.tensor(0)?,
+                            a.opt_scalar(1)?,
+                            a.opt_scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+    ) -> Result<Tensor>;
+    pub static CLAMP_TENSOR: Op<ClampTensorFn> = Op::new(OpInfo {
+        name: "aten::clamp.Tensor",
+        schema: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp")?;
+            stack
+                .push(
+                    ops::clamp_tensor(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type ClampTensorFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+    ) -> Result<()>;
+    pub static CLAMP_TENSOR_: Op<ClampTensorFn_> = Op::new(OpInfo {
+        name: "aten::clamp_.Tensor",
+        schema: "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_")?;
+            stack
+                .push(
+                    ops::clamp_tensor_(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLAMP_TENSOR_OUT: Op<ClampTensorOutFn> = Op::new(OpInfo {
+        name: "aten::clamp.Tensor_out",
+        schema: "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::clamp")?;
+            stack
+                .push(
+                    ops::clamp_tensor_out(
+                            a.tensor(0)?,
+                            a.opt_tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(OpInfo {
+        name: "aten::clamp_max",
+        schema: "clamp_max(Tensor self, Scalar max) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_max")?;
+            stack.push(ops::clamp_max(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static CLAMP_MAX_: Op<ClampMaxFn_> = Op::new(OpInfo {
+        name: "aten::clamp_max_",
+        schema: "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_max_")?;
+            stack.push(ops::clamp_max_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(OpInfo {
+        name: "aten::clamp_max.out",
+        schema: "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_max")?;
+            stack
+                .push(
+                    ops::clamp_max_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(OpInfo {
+        name: "aten::clamp_min",
+        schema: "clamp_min(Tensor self, Scalar min) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_min")?;
+            stack.push(ops::clamp_min(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static CLAMP_MIN_: Op<ClampMinFn_> = Op::new(OpInfo {
+        name: "aten::clamp_min_",
+        schema: "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_min_")?;
+            stack.push(ops::clamp_min_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(OpInfo {
+        name: "aten::clamp_min.out",
+        schema: "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_min")?;
+            stack
+                .push(
+                    ops::clamp_min_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static CLAMP_MAX_TENSOR: Op<ClampMaxTensorFn> = Op::new(OpInfo {
+        name: "aten::clamp_max.Tensor",
+        schema: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_max")?;
+            stack.push(ops::clamp_max_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxTensorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static CLAMP_MAX_TENSOR_: Op<ClampMaxTensorFn_> = Op::new(OpInfo {
+        name: "aten::clamp_max_.Tensor",
+        schema: "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_max_")?;
+            stack.push(ops::clamp_max_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMaxTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLAMP_MAX_TENSOR_OUT: Op<ClampMaxTensorOutFn> = Op::new(OpInfo {
+        name: "aten::clamp_max.Tensor_out",
+        schema: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_max")?;
+            stack
+                .push(
+                    ops::clamp_max_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static CLAMP_MIN_TENSOR: Op<ClampMinTensorFn> = Op::new(OpInfo {
+        name: "aten::clamp_min.Tensor",
+        schema: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_min")?;
+            stack.push(ops::clamp_min_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinTensorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static CLAMP_MIN_TENSOR_: Op<ClampMinTensorFn_> = Op::new(OpInfo {
+        name: "aten::clamp_min_.Tensor",
+        schema: "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::clamp_min_")?;
+            stack.push(ops::clamp_min_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClampMinTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLAMP_MIN_TENSOR_OUT: Op<ClampMinTensorOutFn> = Op::new(OpInfo {
+        name: "aten::clamp_min.Tensor_out",
+        schema: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clamp_min")?;
+            stack
+                .push(
+                    ops::clamp_min_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static LERP_SCALAR: Op<LerpScalarFn> = Op::new(OpInfo {
+        name: "aten::lerp.Scalar",
+        schema: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lerp")?;
+            stack
+                .push(
+                    ops::lerp_scalar(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpScalarFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
+    pub static LERP_SCALAR_: Op<LerpScalarFn_> = Op::new(OpInfo {
+        name: "aten::lerp_.Scalar",
+        schema: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lerp_")?;
+            stack
+                .push(
+                    ops::lerp_scalar_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LERP_SCALAR_OUT: Op<LerpScalarOutFn> = Op::new(OpInfo {
+        name: "aten::lerp.Scalar_out",
+        schema: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::lerp")?;
+            stack
+                .push(
+                    ops::lerp_scalar_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LERP: Op<LerpFn> = Op::new(OpInfo {
+        name: "aten::lerp.Tensor",
+        schema: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lerp")?;
+            stack.push(ops::lerp(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpFn_ = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static LERP_: Op<LerpFn_> = Op::new(OpInfo {
+        name: "aten::lerp_.Tensor",
+        schema: "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lerp_")?;
+            stack.push(ops::lerp_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LerpTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LERP_TENSOR_OUT: Op<LerpTensorOutFn> = Op::new(OpInfo {
+        name: "aten::lerp.Tensor_out",
+        schema: "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::lerp")?;
+            stack
+                .push(
+                    ops::lerp_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcmulFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDCMUL: Op<AddcmulFn> = Op::new(OpInfo {
+        name: "aten::addcmul",
+        schema: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::addcmul")?;
+            stack
+                .push(
+                    ops::addcmul(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcmulFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDCMUL_: Op<AddcmulFn_> = Op::new(OpInfo {
+        name: "aten::addcmul_",
+        schema: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::addcmul_")?;
+            stack
+                .push(
+                    ops::addcmul_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcmulOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDCMUL_OUT: Op<AddcmulOutFn> = Op::new(OpInfo {
+        name: "aten::addcmul.out",
+        schema: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addcmul")?;
+            stack
+                .push(
+                    ops::addcmul_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcdivFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDCDIV: Op<AddcdivFn> = Op::new(OpInfo {
+        name: "aten::addcdiv",
+        schema: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::addcdiv")?;
+            stack
+                .push(
+                    ops::addcdiv(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcdivFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDCDIV_: Op<AddcdivFn_> = Op::new(OpInfo {
+        name: "aten::addcdiv_",
+        schema: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::addcdiv_")?;
+            stack
+                .push(
+                    ops::addcdiv_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AddcdivOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDCDIV_OUT: Op<AddcdivOutFn> = Op::new(OpInfo {
+        name: "aten::addcdiv.out",
+        schema: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addcdiv")?;
+            stack
+                .push(
+                    ops::addcdiv_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type WhereSelfFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static WHERE_SELF: Op<WhereSelfFn> = Op::new(OpInfo {
+        name: "aten::where.self",
+        schema: "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::where")?;
+            stack
+                .push(ops::where_self(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type WhereSelfOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static WHERE_SELF_OUT: Op<WhereSelfOutFn> = Op::new(OpInfo {
+        name: "aten::where.self_out",
+        schema: "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::where")?;
+            stack
+                .push(
+                    ops::where_self_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type WhereScalarSelfFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static WHERE_SCALAR_SELF: Op<WhereScalarSelfFn> = Op::new(OpInfo {
+        name: "aten::where.ScalarSelf",
+        schema: "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::where")?;
+            stack
+                .push(
+                    ops::where_scalar_self(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type WhereScalarOtherFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static WHERE_SCALAR_OTHER: Op<WhereScalarOtherFn> = Op::new(OpInfo {
+        name: "aten::where.ScalarOther",
+        schema: "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::where")?;
+            stack
+                .push(
+                    ops::where_scalar_other(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type WhereScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static WHERE_SCALAR: Op<WhereScalarFn> = Op::new(OpInfo {
+        name: "aten::where.Scalar",
+        schema: "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::where")?;
+            stack
+                .push(
+                    ops::where_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaskedFillScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static MASKED_FILL_SCALAR: Op<MaskedFillScalarFn> = Op::new(OpInfo {
+        name: "aten::masked_fill.Scalar",
+        schema: "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_fill")?;
+            stack
+                .push(
+                    ops::masked_fill_scalar(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MaskedFillScalarFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<()>;
+    pub static MASKED_FILL_SCALAR_: Op<MaskedFillScalarFn_> = Op::new(OpInfo {
+        name: "aten::masked_fill_.Scalar",
+        schema: "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_fill_")?;
+            stack
+                .push(
+                    ops::masked_fill_scalar_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MaskedFillFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(OpInfo {
+        name: "aten::masked_fill.Tensor",
+        schema: "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_fill")?;
+            stack
+                .push(
+                    ops::masked_fill(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaskedFillFn_ = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MASKED_FILL_: Op<MaskedFillFn_> = Op::new(OpInfo {
+        name: "aten::masked_fill_.Tensor",
+        schema: "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_fill_")?;
+            stack
+                .push(
+                    ops::masked_fill_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PowTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static POW_TENSOR_TENSOR: Op<PowTensorTensorFn> = Op::new(OpInfo {
+        name: "aten::pow.Tensor_Tensor",
+        schema: "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::pow")?;
+            stack.push(ops::pow_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type PowFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static POW_: Op<PowFn_> = Op::new(OpInfo {
+        name: "aten::pow_.Tensor",
+        schema: "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::pow_")?;
+            stack.push(ops::pow_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PowTensorTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static POW_TENSOR_TENSOR_OUT: Op<PowTensorTensorOutFn> = Op::new(OpInfo {
+        name: "aten::pow.Tensor_Tensor_out",
+        schema: "pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::pow")?;
+            stack
+                .push(
+                    ops::pow_tensor_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PowTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static POW_TENSOR_SCALAR: Op<PowTensorScalarFn> = Op::new(OpInfo {
+        name: "aten::pow.Tensor_Scalar",
+        schema: "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::pow")?;
+            stack.push(ops::pow_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type PowScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static POW_SCALAR_: Op<PowScalarFn_> = Op::new(OpInfo {
+        name: "aten::pow_.Scalar",
+        schema: "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::pow_")?;
+            stack.push(ops::pow_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PowTensorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static POW_TENSOR_SCALAR_OUT: Op<PowTensorScalarOutFn> = Op::new(OpInfo {
+        name: "aten::pow.Tensor_Scalar_out",
+        schema: "pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::pow")?;
+            stack
+                .push(
+                    ops::pow_tensor_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PowScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+    pub static POW_SCALAR: Op<PowScalarFn> = Op::new(OpInfo {
+        name: "aten::pow.Scalar",
+        schema: "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::pow")?;
+            stack.push(ops::pow_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type PowScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
+    pub static POW_SCALAR_OUT: Op<PowScalarOutFn> = Op::new(OpInfo {
+        name: "aten::pow.Scalar_out",
+        schema: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::pow")?;
+            stack
+                .push(
+                    ops::pow_scalar_out(a.scalar(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MseLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
+    pub static MSE_LOSS: Op<MseLossFn> = Op::new(OpInfo {
+        name: "aten::mse_loss",
+        schema: "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::mse_loss")?;
+            stack.push(ops::mse_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MseLossOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static MSE_LOSS_OUT: Op<MseLossOutFn> = Op::new(OpInfo {
+        name: "aten::mse_loss.out",
+        schema: "mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::mse_loss")?;
+            stack
+                .push(
+                    ops::mse_loss_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MseLossBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+    ) -> Result<Tensor>;
+    pub static MSE_LOSS_BACKWARD: Op<MseLossBackwardFn> = Op::new(OpInfo {
+        name: "aten::mse_loss_backward",
+        schema: "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::mse_loss_backward")?;
+            stack
+                .push(
+                    ops::mse_loss_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MseLossBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static MSE_LOSS_BACKWARD_GRAD_INPUT: Op<MseLossBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::mse_loss_backward.grad_input",
+        schema: "mse_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::mse_loss_backward")?;
+            stack
+                .push(
+                    ops::mse_loss_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
+    /// e to the power of each element. Integers give the default float dtype.
+    ///
+    /// `aten::exp(Tensor self) -> Tensor`
+    pub fn exp(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXP.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`exp`].
+    ///
+    /// `aten::exp_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn exp_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXP_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`exp`].
+    ///
+    /// `aten::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn exp_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EXP_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The natural logarithm of each element. Integers give the default float dtype.
+    ///
+    /// `aten::log(Tensor self) -> Tensor`
+    pub fn log(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`log`].
+    ///
+    /// `aten::log_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn log_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`log`].
+    ///
+    /// `aten::log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn log_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOG_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The square root of each element. Integers give the default float dtype.
+    ///
+    /// `aten::sqrt(Tensor self) -> Tensor`
+    pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQRT.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sqrt`].
+    ///
+    /// `aten::sqrt_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sqrt_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQRT_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sqrt`].
+    ///
+    /// `aten::sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sqrt_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SQRT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// One over the square root of each element. Integers give the default float dtype.
+    ///
+    /// `aten::rsqrt(Tensor self) -> Tensor`
+    pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RSQRT.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`rsqrt`].
+    ///
+    /// `aten::rsqrt_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn rsqrt_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RSQRT_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`rsqrt`].
+    ///
+    /// `aten::rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn rsqrt_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RSQRT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The sine of each element. Integers give the default float dtype.
+    ///
+    /// `aten::sin(Tensor self) -> Tensor`
+    pub fn sin(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sin`].
+    ///
+    /// `aten::sin_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sin_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sin`].
+    ///
+    /// `aten::sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sin_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SIN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The cosine of each element. Integers give the default float dtype.
+    ///
+    /// `aten::cos(Tensor self) -> Tensor`
+    pub fn cos(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COS.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`cos`].
+    ///
+    /// `aten::cos_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn cos_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COS_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`cos`].
+    ///
+    /// `aten::cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn cos_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::COS_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The hyperbolic tangent of each element. Integers give the default float dtype.
+    ///
+    /// `aten::tanh(Tensor self) -> Tensor`
+    pub fn tanh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TANH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`tanh`].
+    ///
+    /// `aten::tanh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn tanh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TANH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`tanh`].
+    ///
+    /// `aten::tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn tanh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::TANH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// 1 / (1 + exp(-x)) of each element x. Integers give the default float dtype.
+    ///
+    /// `aten::sigmoid(Tensor self) -> Tensor`
+    pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIGMOID.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sigmoid`].
+    ///
+    /// `aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sigmoid_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIGMOID_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sigmoid`].
+    ///
+    /// `aten::sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sigmoid_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SIGMOID_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// One over each element. Integers give the default float dtype.
+    ///
+    /// `aten::reciprocal(Tensor self) -> Tensor`
+    pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RECIPROCAL.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`reciprocal`].
+    ///
+    /// `aten::reciprocal_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn reciprocal_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RECIPROCAL_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`reciprocal`].
+    ///
+    /// `aten::reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn reciprocal_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RECIPROCAL_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The error function of each element. Integers give the default float dtype.
+    ///
+    /// `aten::erf(Tensor self) -> Tensor`
+    pub fn erf(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERF.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`erf`].
+    ///
+    /// `aten::erf_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn erf_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERF_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`erf`].
+    ///
+    /// `aten::erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn erf_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ERF_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The absolute value of each element; real for complex input.
+    ///
+    /// `aten::abs(Tensor self) -> Tensor`
+    pub fn abs(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ABS.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`abs`].
+    ///
+    /// `aten::abs_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn abs_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ABS_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`abs`].
+    ///
+    /// `aten::abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn abs_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ABS_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The negative of each element. Bool has none.
+    ///
+    /// `aten::neg(Tensor self) -> Tensor`
+    pub fn neg(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEG.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`neg`].
+    ///
+    /// `aten::neg_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn neg_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEG_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`neg`].
+    ///
+    /// `aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn neg_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEG_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// -1, 0 or 1 by the sign of each element; NaN stays. Not for complex numbers.
+    ///
+    /// `aten::sign(Tensor self) -> Tensor`
+    pub fn sign(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIGN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sign`].
+    ///
+    /// `aten::sign_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sign_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIGN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sign`].
+    ///
+    /// `aten::sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sign_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SIGN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Each element rounded up. Integers stay.
+    ///
+    /// `aten::ceil(Tensor self) -> Tensor`
+    pub fn ceil(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CEIL.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`ceil`].
+    ///
+    /// `aten::ceil_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn ceil_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CEIL_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`ceil`].
+    ///
+    /// `aten::ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ceil_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CEIL_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Each element rounded down. Integers stay.
+    ///
+    /// `aten::floor(Tensor self) -> Tensor`
+    pub fn floor(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FLOOR.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`floor`].
+    ///
+    /// `aten::floor_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn floor_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FLOOR_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`floor`].
+    ///
+    /// `aten::floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn floor_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FLOOR_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The larger of 0 and each element.
+    ///
+    /// `aten::relu(Tensor self) -> Tensor`
+    pub fn relu(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RELU.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`relu`].
+    ///
+    /// `aten::relu_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn relu_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RELU_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// x times the normal distribution function of each element x; `approximate` is "none" or "tanh".
+    ///
+    /// `aten::gelu(Tensor self, *, str approximate='none') -> Tensor`
+    pub fn gelu(self_: &Tensor, approximate: &str) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GELU.kernel(keys)?(keys, self_, approximate)
+    }
+    /// In-place form of [`gelu`].
+    ///
+    /// `aten::gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)`
+    pub fn gelu_<'a>(self_: &'a Tensor, approximate: &str) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GELU_.kernel(keys)?(keys, self_, approximate)?;
+        Ok(self_)
+    }
+    /// Out form of [`gelu`].
+    ///
+    /// `aten::gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)`
+    pub fn gelu_out<'a>(
+        self_: &Tensor,
+        approximate: &str,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GELU_OUT.kernel(keys)?(keys, self_, approximate, out)?;
+        Ok(out)
+    }
+    /// x * sigmoid(x) of each element x.
+    ///
+    /// `aten::silu(Tensor self) -> Tensor`
+    pub fn silu(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SILU.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`silu`].
+    ///
+    /// `aten::silu_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn silu_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SILU_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`silu`].
+    ///
+    /// `aten::silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn silu_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SILU_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Each element above `threshold` as it is, `value` in place of the others.
+    ///
+    /// `aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor`
+    pub fn threshold(
+        self_: &Tensor,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::THRESHOLD.kernel(keys)?(keys, self_, threshold.into(), value.into())
+    }
+    /// In-place form of [`threshold`].
+    ///
+    /// `aten::threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)`
+    pub fn threshold_<'a>(
+        self_: &'a Tensor,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::THRESHOLD_.kernel(keys)?(keys, self_, threshold.into(), value.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`threshold`].
+    ///
+    /// `aten::threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn threshold_out<'a>(
+        self_: &Tensor,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::THRESHOLD_OUT
+            .kernel(keys)?(keys, self_, threshold.into(), value.into(), out)?;
+        Ok(out)
+    }
+    /// Gradient of `sigmoid` from its output: grad * (1 - y) * y.
+    ///
+    /// `aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor`
+    pub fn sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | output.key_set());
+        op::SIGMOID_BACKWARD.kernel(keys)?(keys, grad_output, output)
+    }
+    /// Out form of [`sigmoid_backward`].
+    ///
+    /// `aten::sigmoid_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn sigmoid_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        output: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | output.key_set() | grad_input.key_set(),
+        );
+        op::SIGMOID_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, output, grad_input)?;
+        Ok(grad_input)
+    }
+    /// Gradient of `tanh` from its output: grad * (1 - y^2).
+    ///
+    /// `aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor`
+    pub fn tanh_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | output.key_set());
+        op::TANH_BACKWARD.kernel(keys)?(keys, grad_output, output)
+    }
+    /// Out form of [`tanh_backward`].
+    ///
+    /// `aten::tanh_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn tanh_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        output: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | output.key_set() | grad_input.key_set(),
+        );
+        op::TANH_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, output, grad_input)?;
+        Ok(grad_input)
+    }
+    /// Gradient of `gelu`.
+    ///
+    /// `aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor`
+    pub fn gelu_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        approximate: &str,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::GELU_BACKWARD.kernel(keys)?(keys, grad_output, self_, approximate)
+    }
+    /// Out form of [`gelu_backward`].
+    ///
+    /// `aten::gelu_backward.grad_input(Tensor grad_output, Tensor self, *, str approximate='none', Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn gelu_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        approximate: &str,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::GELU_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, approximate, grad_input)?;
+        Ok(grad_input)
+    }
+    /// Gradient of `threshold`: grad where the element is above it, else 0.
+    ///
+    /// `aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor`
+    pub fn threshold_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        threshold: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::THRESHOLD_BACKWARD.kernel(keys)?(keys, grad_output, self_, threshold.into())
+    }
+    /// Out form of [`threshold_backward`].
+    ///
+    /// `aten::threshold_backward.grad_input(Tensor grad_output, Tensor self, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn threshold_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        threshold: impl Into<Scalar>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::THRESHOLD_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, threshold.into(), grad_input)?;
+        Ok(grad_input)
+    }
+    /// Gradient of `silu`.
+    ///
+    /// `aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor`
+    pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::SILU_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }
+    /// Out form of [`silu_backward`].
+    ///
+    /// `aten::silu_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn silu_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::SILU_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, grad_input)?;
+        Ok(grad_input)
+    }
+    /// True where an element is no number.
+    ///
+    /// `aten::isnan(Tensor self) -> Tensor`
+    pub fn isnan(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISNAN.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`isnan`].
+    ///
+    /// `aten::isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn isnan_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ISNAN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where an element is zero.
+    ///
+    /// `aten::logical_not(Tensor self) -> Tensor`
+    pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOGICAL_NOT.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`logical_not`].
+    ///
+    /// `aten::logical_not_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn logical_not_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOGICAL_NOT_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`logical_not`].
+    ///
+    /// `aten::logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logical_not_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOGICAL_NOT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where both elements are not zero; shapes broadcast.
+    ///
+    /// `aten::logical_and(Tensor self, Tensor other) -> Tensor`
+    pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_AND.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`logical_and`].
+    ///
+    /// `aten::logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn logical_and_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_AND_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`logical_and`].
+    ///
+    /// `aten::logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logical_and_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LOGICAL_AND_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where an element is not zero; shapes broadcast.
+    ///
+    /// `aten::logical_or(Tensor self, Tensor other) -> Tensor`
+    pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_OR.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`logical_or`].
+    ///
+    /// `aten::logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn logical_or_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_OR_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`logical_or`].
+    ///
+    /// `aten::logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logical_or_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LOGICAL_OR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// Every bit inverted; the opposite of a truth value. For integers and bool.
+    ///
+    /// `aten::bitwise_not(Tensor self) -> Tensor`
+    pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_NOT.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`bitwise_not`].
+    ///
+    /// `aten::bitwise_not_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn bitwise_not_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_NOT_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_not`].
+    ///
+    /// `aten::bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_not_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_NOT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where `self` equals `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::eq.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::EQ.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`eq`].
+    ///
+    /// `aten::eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn eq_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::EQ_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`eq`].
+    ///
+    /// `aten::eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn eq_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::EQ_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` equals the number `other`.
+    ///
+    /// `aten::eq.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn eq_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EQ_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`eq_scalar`].
+    ///
+    /// `aten::eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn eq_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EQ_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`eq_scalar`].
+    ///
+    /// `aten::eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn eq_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EQ_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// True where `self` differs from `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::ne.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`ne`].
+    ///
+    /// `aten::ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn ne_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`ne`].
+    ///
+    /// `aten::ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ne_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::NE_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` differs from the number `other`.
+    ///
+    /// `aten::ne.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn ne_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NE_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`ne_scalar`].
+    ///
+    /// `aten::ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn ne_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NE_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`ne_scalar`].
+    ///
+    /// `aten::ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ne_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NE_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// True where `self` is less than `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::lt.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LT.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`lt`].
+    ///
+    /// `aten::lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn lt_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LT_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`lt`].
+    ///
+    /// `aten::lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lt_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` is less than the number `other`.
+    ///
+    /// `aten::lt.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn lt_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LT_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`lt_scalar`].
+    ///
+    /// `aten::lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn lt_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LT_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`lt_scalar`].
+    ///
+    /// `aten::lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lt_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LT_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// True where `self` is at most `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::le.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`le`].
+    ///
+    /// `aten::le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn le_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`le`].
+    ///
+    /// `aten::le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn le_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LE_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` is at most the number `other`.
+    ///
+    /// `aten::le.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn le_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LE_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`le_scalar`].
+    ///
+    /// `aten::le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn le_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LE_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`le_scalar`].
+    ///
+    /// `aten::le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn le_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LE_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// True where `self` is greater than `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::gt.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GT.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`gt`].
+    ///
+    /// `aten::gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn gt_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GT_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`gt`].
+    ///
+    /// `aten::gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn gt_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::GT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` is greater than the number `other`.
+    ///
+    /// `aten::gt.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn gt_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GT_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`gt_scalar`].
+    ///
+    /// `aten::gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn gt_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GT_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`gt_scalar`].
+    ///
+    /// `aten::gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn gt_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GT_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// True where `self` is at least `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::ge.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`ge`].
+    ///
+    /// `aten::ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn ge_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`ge`].
+    ///
+    /// `aten::ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ge_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::GE_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where `self` is at least the number `other`.
+    ///
+    /// `aten::ge.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn ge_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GE_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`ge_scalar`].
+    ///
+    /// `aten::ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn ge_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GE_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`ge_scalar`].
+    ///
+    /// `aten::ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ge_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GE_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
     /// Adds `alpha` times `other` to `self`, element by element; shapes broadcast, dtypes promote.
     ///
     /// `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
@@ -228,6 +3951,136 @@ pub mod ops {
         op::ADD_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)?;
         Ok(out)
     }
+    /// Adds `alpha` times the number `other` to `self`.
+    ///
+    /// `aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+    pub fn add_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ADD_SCALAR.kernel(keys)?(keys, self_, other.into(), alpha.into())
+    }
+    /// In-place form of [`add_scalar`].
+    ///
+    /// `aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
+    pub fn add_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ADD_SCALAR_.kernel(keys)?(keys, self_, other.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Subtracts `alpha` times `other` from `self`, element by element; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
+    pub fn sub(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SUB.kernel(keys)?(keys, self_, other, alpha.into())
+    }
+    /// In-place form of [`sub`].
+    ///
+    /// `aten::sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
+    pub fn sub_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SUB_.kernel(keys)?(keys, self_, other, alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`sub`].
+    ///
+    /// `aten::sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sub_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SUB_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)?;
+        Ok(out)
+    }
+    /// Subtracts `alpha` times the number `other` from `self`.
+    ///
+    /// `aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+    pub fn sub_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SUB_SCALAR.kernel(keys)?(keys, self_, other.into(), alpha.into())
+    }
+    /// In-place form of [`sub_scalar`].
+    ///
+    /// `aten::sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
+    pub fn sub_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SUB_SCALAR_.kernel(keys)?(keys, self_, other.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// `other` minus `alpha` times `self`.
+    ///
+    /// `aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
+    pub fn rsub(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::RSUB.kernel(keys)?(keys, self_, other, alpha.into())
+    }
+    /// Out form of [`rsub`].
+    ///
+    /// `aten::rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn rsub_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::RSUB_TENSOR_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)?;
+        Ok(out)
+    }
+    /// The number `other` minus `alpha` times `self`.
+    ///
+    /// `aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+    pub fn rsub_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RSUB_SCALAR.kernel(keys)?(keys, self_, other.into(), alpha.into())
+    }
+    /// Out form of [`rsub_scalar`].
+    ///
+    /// `aten::rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn rsub_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RSUB_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), alpha.into(), out)?;
+        Ok(out)
+    }
     /// The product of `self` and `other`, element by element; shapes broadcast, dtypes promote.
     ///
     /// `aten::mul.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -255,82 +4108,1774 @@ pub mod ops {
         op::MUL_OUT.kernel(keys)?(keys, self_, other, out)?;
         Ok(out)
     }
-    /// The negative of each element. Bool has none.
+    /// `self` times a number.
     ///
-    /// `aten::neg(Tensor self) -> Tensor`
-    pub fn neg(self_: &Tensor) -> Result<Tensor> {
+    /// `aten::mul.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn mul_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
-        op::NEG.kernel(keys)?(keys, self_)
+        op::MUL_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
-    /// In-place form of [`neg`].
+    /// In-place form of [`mul_scalar`].
     ///
-    /// `aten::neg_(Tensor(a!) self) -> Tensor(a!)`
-    pub fn neg_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+    /// `aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn mul_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
         let keys = tls::effective(self_.key_set());
-        op::NEG_.kernel(keys)?(keys, self_)?;
+        op::MUL_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
         Ok(self_)
     }
-    /// Out form of [`neg`].
+    /// `self` divided by `other`, element by element; integers give the default float dtype.
     ///
-    /// `aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-    pub fn neg_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
-        let keys = tls::effective(self_.key_set() | out.key_set());
-        op::NEG_OUT.kernel(keys)?(keys, self_, out)?;
-        Ok(out)
-    }
-    /// e to the power of each element. Integers give the default float dtype.
-    ///
-    /// `aten::exp(Tensor self) -> Tensor`
-    pub fn exp(self_: &Tensor) -> Result<Tensor> {
-        let keys = tls::effective(self_.key_set());
-        op::EXP.kernel(keys)?(keys, self_)
-    }
-    /// In-place form of [`exp`].
-    ///
-    /// `aten::exp_(Tensor(a!) self) -> Tensor(a!)`
-    pub fn exp_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
-        let keys = tls::effective(self_.key_set());
-        op::EXP_.kernel(keys)?(keys, self_)?;
-        Ok(self_)
-    }
-    /// Out form of [`exp`].
-    ///
-    /// `aten::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
-    pub fn exp_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
-        let keys = tls::effective(self_.key_set() | out.key_set());
-        op::EXP_OUT.kernel(keys)?(keys, self_, out)?;
-        Ok(out)
-    }
-    /// Whether the elements of `self` and `other` are equal, as a bool tensor; shapes broadcast, dtypes promote.
-    ///
-    /// `aten::eq.Tensor(Tensor self, Tensor other) -> Tensor`
-    pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    /// `aten::div.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
-        op::EQ.kernel(keys)?(keys, self_, other)
+        op::DIV.kernel(keys)?(keys, self_, other)
     }
-    /// In-place form of [`eq`].
+    /// In-place form of [`div`].
     ///
-    /// `aten::eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
-    pub fn eq_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+    /// `aten::div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn div_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
-        op::EQ_.kernel(keys)?(keys, self_, other)?;
+        op::DIV_.kernel(keys)?(keys, self_, other)?;
         Ok(self_)
     }
-    /// Out form of [`eq`].
+    /// Out form of [`div`].
     ///
-    /// `aten::eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
-    pub fn eq_tensor_out<'a>(
+    /// `aten::div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn div_out<'a>(
         self_: &Tensor,
         other: &Tensor,
         out: &'a Tensor,
     ) -> Result<&'a Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
-        op::EQ_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        op::DIV_OUT.kernel(keys)?(keys, self_, other, out)?;
         Ok(out)
+    }
+    /// `self` divided by a number; integers give the default float dtype.
+    ///
+    /// `aten::div.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn div_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIV_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`div_scalar`].
+    ///
+    /// `aten::div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn div_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIV_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// `self` divided by `other`, rounded towards zero ("trunc") or down ("floor"), or not at all.
+    ///
+    /// `aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor`
+    pub fn div_tensor_mode(
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIV_TENSOR_MODE.kernel(keys)?(keys, self_, other, rounding_mode)
+    }
+    /// In-place form of [`div_tensor_mode`].
+    ///
+    /// `aten::div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)`
+    pub fn div_tensor_mode_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIV_TENSOR_MODE_.kernel(keys)?(keys, self_, other, rounding_mode)?;
+        Ok(self_)
+    }
+    /// Out form of [`div_tensor_mode`].
+    ///
+    /// `aten::div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
+    pub fn div_out_mode<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::DIV_OUT_MODE.kernel(keys)?(keys, self_, other, rounding_mode, out)?;
+        Ok(out)
+    }
+    /// `self` divided by a number, rounded towards zero ("trunc") or down ("floor"), or not at all.
+    ///
+    /// `aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor`
+    pub fn div_scalar_mode(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIV_SCALAR_MODE.kernel(keys)?(keys, self_, other.into(), rounding_mode)
+    }
+    /// In-place form of [`div_scalar_mode`].
+    ///
+    /// `aten::div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)`
+    pub fn div_scalar_mode_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIV_SCALAR_MODE_.kernel(keys)?(keys, self_, other.into(), rounding_mode)?;
+        Ok(self_)
+    }
+    /// The larger of two elements; NaN if either is. Shapes broadcast, dtypes promote.
+    ///
+    /// `aten::maximum(Tensor self, Tensor other) -> Tensor`
+    pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MAXIMUM.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`maximum`].
+    ///
+    /// `aten::maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn maximum_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MAXIMUM_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The smaller of two elements; NaN if either is. Shapes broadcast, dtypes promote.
+    ///
+    /// `aten::minimum(Tensor self, Tensor other) -> Tensor`
+    pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MINIMUM.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`minimum`].
+    ///
+    /// `aten::minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn minimum_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MINIMUM_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `maximum` under its older name.
+    ///
+    /// `aten::max.other(Tensor self, Tensor other) -> Tensor`
+    pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MAX_OTHER.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`max_other`].
+    ///
+    /// `aten::max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn max_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MAX_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `minimum` under its older name.
+    ///
+    /// `aten::min.other(Tensor self, Tensor other) -> Tensor`
+    pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MIN_OTHER.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`min_other`].
+    ///
+    /// `aten::min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn min_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MIN_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// Each element kept between the numbers `min` and `max`.
+    ///
+    /// `aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor`
+    pub fn clamp(
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP.kernel(keys)?(keys, self_, min, max)
+    }
+    /// In-place form of [`clamp`].
+    ///
+    /// `aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)`
+    pub fn clamp_<'a>(
+        self_: &'a Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP_.kernel(keys)?(keys, self_, min, max)?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp`].
+    ///
+    /// `aten::clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_out<'a>(
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CLAMP_OUT.kernel(keys)?(keys, self_, min, max, out)?;
+        Ok(out)
+    }
+    /// Each element kept between those of `min` and `max`.
+    ///
+    /// `aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor`
+    pub fn clamp_tensor(
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | min.keys() | max.keys());
+        op::CLAMP_TENSOR.kernel(keys)?(keys, self_, min, max)
+    }
+    /// In-place form of [`clamp_tensor`].
+    ///
+    /// `aten::clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)`
+    pub fn clamp_tensor_<'a>(
+        self_: &'a Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | min.keys() | max.keys());
+        op::CLAMP_TENSOR_.kernel(keys)?(keys, self_, min, max)?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp_tensor`].
+    ///
+    /// `aten::clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_tensor_out<'a>(
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | min.keys() | max.keys() | out.key_set(),
+        );
+        op::CLAMP_TENSOR_OUT.kernel(keys)?(keys, self_, min, max, out)?;
+        Ok(out)
+    }
+    /// Each element at most the number `max`.
+    ///
+    /// `aten::clamp_max(Tensor self, Scalar max) -> Tensor`
+    pub fn clamp_max(self_: &Tensor, max: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP_MAX.kernel(keys)?(keys, self_, max.into())
+    }
+    /// In-place form of [`clamp_max`].
+    ///
+    /// `aten::clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)`
+    pub fn clamp_max_<'a>(
+        self_: &'a Tensor,
+        max: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP_MAX_.kernel(keys)?(keys, self_, max.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp_max`].
+    ///
+    /// `aten::clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_max_out<'a>(
+        self_: &Tensor,
+        max: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CLAMP_MAX_OUT.kernel(keys)?(keys, self_, max.into(), out)?;
+        Ok(out)
+    }
+    /// Each element at least the number `min`.
+    ///
+    /// `aten::clamp_min(Tensor self, Scalar min) -> Tensor`
+    pub fn clamp_min(self_: &Tensor, min: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP_MIN.kernel(keys)?(keys, self_, min.into())
+    }
+    /// In-place form of [`clamp_min`].
+    ///
+    /// `aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)`
+    pub fn clamp_min_<'a>(
+        self_: &'a Tensor,
+        min: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLAMP_MIN_.kernel(keys)?(keys, self_, min.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp_min`].
+    ///
+    /// `aten::clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_min_out<'a>(
+        self_: &Tensor,
+        min: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CLAMP_MIN_OUT.kernel(keys)?(keys, self_, min.into(), out)?;
+        Ok(out)
+    }
+    /// Each element at most that of `max`.
+    ///
+    /// `aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor`
+    pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | max.key_set());
+        op::CLAMP_MAX_TENSOR.kernel(keys)?(keys, self_, max)
+    }
+    /// In-place form of [`clamp_max_tensor`].
+    ///
+    /// `aten::clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)`
+    pub fn clamp_max_tensor_<'a>(self_: &'a Tensor, max: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | max.key_set());
+        op::CLAMP_MAX_TENSOR_.kernel(keys)?(keys, self_, max)?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp_max_tensor`].
+    ///
+    /// `aten::clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_max_tensor_out<'a>(
+        self_: &Tensor,
+        max: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | max.key_set() | out.key_set());
+        op::CLAMP_MAX_TENSOR_OUT.kernel(keys)?(keys, self_, max, out)?;
+        Ok(out)
+    }
+    /// Each element at least that of `min`.
+    ///
+    /// `aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor`
+    pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | min.key_set());
+        op::CLAMP_MIN_TENSOR.kernel(keys)?(keys, self_, min)
+    }
+    /// In-place form of [`clamp_min_tensor`].
+    ///
+    /// `aten::clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)`
+    pub fn clamp_min_tensor_<'a>(self_: &'a Tensor, min: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | min.key_set());
+        op::CLAMP_MIN_TENSOR_.kernel(keys)?(keys, self_, min)?;
+        Ok(self_)
+    }
+    /// Out form of [`clamp_min_tensor`].
+    ///
+    /// `aten::clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clamp_min_tensor_out<'a>(
+        self_: &Tensor,
+        min: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | min.key_set() | out.key_set());
+        op::CLAMP_MIN_TENSOR_OUT.kernel(keys)?(keys, self_, min, out)?;
+        Ok(out)
+    }
+    /// `self` + `weight` * (`end` - `self`).
+    ///
+    /// `aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor`
+    pub fn lerp_scalar(
+        self_: &Tensor,
+        end: &Tensor,
+        weight: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | end.key_set());
+        op::LERP_SCALAR.kernel(keys)?(keys, self_, end, weight.into())
+    }
+    /// In-place form of [`lerp_scalar`].
+    ///
+    /// `aten::lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)`
+    pub fn lerp_scalar_<'a>(
+        self_: &'a Tensor,
+        end: &Tensor,
+        weight: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | end.key_set());
+        op::LERP_SCALAR_.kernel(keys)?(keys, self_, end, weight.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`lerp_scalar`].
+    ///
+    /// `aten::lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lerp_scalar_out<'a>(
+        self_: &Tensor,
+        end: &Tensor,
+        weight: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | end.key_set() | out.key_set());
+        op::LERP_SCALAR_OUT.kernel(keys)?(keys, self_, end, weight.into(), out)?;
+        Ok(out)
+    }
+    /// `self` + `weight` * (`end` - `self`), element by element.
+    ///
+    /// `aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor`
+    pub fn lerp(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | end.key_set() | weight.key_set());
+        op::LERP.kernel(keys)?(keys, self_, end, weight)
+    }
+    /// In-place form of [`lerp`].
+    ///
+    /// `aten::lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)`
+    pub fn lerp_<'a>(
+        self_: &'a Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | end.key_set() | weight.key_set());
+        op::LERP_.kernel(keys)?(keys, self_, end, weight)?;
+        Ok(self_)
+    }
+    /// Out form of [`lerp`].
+    ///
+    /// `aten::lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lerp_tensor_out<'a>(
+        self_: &Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | end.key_set() | weight.key_set() | out.key_set(),
+        );
+        op::LERP_TENSOR_OUT.kernel(keys)?(keys, self_, end, weight, out)?;
+        Ok(out)
+    }
+    /// `self` + `value` * `tensor1` * `tensor2`, element by element.
+    ///
+    /// `aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
+    pub fn addcmul(
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set(),
+        );
+        op::ADDCMUL.kernel(keys)?(keys, self_, tensor1, tensor2, value.into())
+    }
+    /// In-place form of [`addcmul`].
+    ///
+    /// `aten::addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)`
+    pub fn addcmul_<'a>(
+        self_: &'a Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set(),
+        );
+        op::ADDCMUL_.kernel(keys)?(keys, self_, tensor1, tensor2, value.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addcmul`].
+    ///
+    /// `aten::addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addcmul_out<'a>(
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set(),
+        );
+        op::ADDCMUL_OUT.kernel(keys)?(keys, self_, tensor1, tensor2, value.into(), out)?;
+        Ok(out)
+    }
+    /// `self` + `value` * `tensor1` / `tensor2`, element by element.
+    ///
+    /// `aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
+    pub fn addcdiv(
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set(),
+        );
+        op::ADDCDIV.kernel(keys)?(keys, self_, tensor1, tensor2, value.into())
+    }
+    /// In-place form of [`addcdiv`].
+    ///
+    /// `aten::addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)`
+    pub fn addcdiv_<'a>(
+        self_: &'a Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set(),
+        );
+        op::ADDCDIV_.kernel(keys)?(keys, self_, tensor1, tensor2, value.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addcdiv`].
+    ///
+    /// `aten::addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addcdiv_out<'a>(
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set(),
+        );
+        op::ADDCDIV_OUT.kernel(keys)?(keys, self_, tensor1, tensor2, value.into(), out)?;
+        Ok(out)
+    }
+    /// `self` where `condition` holds, else `other`; shapes broadcast, dtypes promote.
+    ///
+    /// `aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor`
+    pub fn where_self(
+        condition: &Tensor,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            condition.key_set() | self_.key_set() | other.key_set(),
+        );
+        op::WHERE_SELF.kernel(keys)?(keys, condition, self_, other)
+    }
+    /// Out form of [`where_self`].
+    ///
+    /// `aten::where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn where_self_out<'a>(
+        condition: &Tensor,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            condition.key_set() | self_.key_set() | other.key_set() | out.key_set(),
+        );
+        op::WHERE_SELF_OUT.kernel(keys)?(keys, condition, self_, other, out)?;
+        Ok(out)
+    }
+    /// A number where `condition` holds, else `other`.
+    ///
+    /// `aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor`
+    pub fn where_scalar_self(
+        condition: &Tensor,
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(condition.key_set() | other.key_set());
+        op::WHERE_SCALAR_SELF.kernel(keys)?(keys, condition, self_.into(), other)
+    }
+    /// `self` where `condition` holds, else a number.
+    ///
+    /// `aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor`
+    pub fn where_scalar_other(
+        condition: &Tensor,
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(condition.key_set() | self_.key_set());
+        op::WHERE_SCALAR_OTHER.kernel(keys)?(keys, condition, self_, other.into())
+    }
+    /// One number where `condition` holds, else another.
+    ///
+    /// `aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor`
+    pub fn where_scalar(
+        condition: &Tensor,
+        self_: impl Into<Scalar>,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(condition.key_set());
+        op::WHERE_SCALAR.kernel(keys)?(keys, condition, self_.into(), other.into())
+    }
+    /// `self` with a number where `mask` holds.
+    ///
+    /// `aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor`
+    pub fn masked_fill_scalar(
+        self_: &Tensor,
+        mask: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set());
+        op::MASKED_FILL_SCALAR.kernel(keys)?(keys, self_, mask, value.into())
+    }
+    /// In-place form of [`masked_fill_scalar`].
+    ///
+    /// `aten::masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)`
+    pub fn masked_fill_scalar_<'a>(
+        self_: &'a Tensor,
+        mask: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set());
+        op::MASKED_FILL_SCALAR_.kernel(keys)?(keys, self_, mask, value.into())?;
+        Ok(self_)
+    }
+    /// `self` with the value of a 0-dim tensor where `mask` holds.
+    ///
+    /// `aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor`
+    pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set() | value.key_set());
+        op::MASKED_FILL.kernel(keys)?(keys, self_, mask, value)
+    }
+    /// In-place form of [`masked_fill`].
+    ///
+    /// `aten::masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)`
+    pub fn masked_fill_<'a>(
+        self_: &'a Tensor,
+        mask: &Tensor,
+        value: &Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set() | value.key_set());
+        op::MASKED_FILL_.kernel(keys)?(keys, self_, mask, value)?;
+        Ok(self_)
+    }
+    /// `self` to the power of `exponent`, element by element.
+    ///
+    /// `aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
+    pub fn pow_tensor_tensor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set());
+        op::POW_TENSOR_TENSOR.kernel(keys)?(keys, self_, exponent)
+    }
+    /// In-place form of [`pow_tensor_tensor`].
+    ///
+    /// `aten::pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
+    pub fn pow_<'a>(self_: &'a Tensor, exponent: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set());
+        op::POW_.kernel(keys)?(keys, self_, exponent)?;
+        Ok(self_)
+    }
+    /// Out form of [`pow_tensor_tensor`].
+    ///
+    /// `aten::pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn pow_tensor_tensor_out<'a>(
+        self_: &Tensor,
+        exponent: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set() | out.key_set());
+        op::POW_TENSOR_TENSOR_OUT.kernel(keys)?(keys, self_, exponent, out)?;
+        Ok(out)
+    }
+    /// `self` to the power of a number.
+    ///
+    /// `aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
+    pub fn pow_tensor_scalar(
+        self_: &Tensor,
+        exponent: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::POW_TENSOR_SCALAR.kernel(keys)?(keys, self_, exponent.into())
+    }
+    /// In-place form of [`pow_tensor_scalar`].
+    ///
+    /// `aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
+    pub fn pow_scalar_<'a>(
+        self_: &'a Tensor,
+        exponent: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::POW_SCALAR_.kernel(keys)?(keys, self_, exponent.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`pow_tensor_scalar`].
+    ///
+    /// `aten::pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn pow_tensor_scalar_out<'a>(
+        self_: &Tensor,
+        exponent: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::POW_TENSOR_SCALAR_OUT.kernel(keys)?(keys, self_, exponent.into(), out)?;
+        Ok(out)
+    }
+    /// A number to the power of `exponent`.
+    ///
+    /// `aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor`
+    pub fn pow_scalar(self_: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(exponent.key_set());
+        op::POW_SCALAR.kernel(keys)?(keys, self_.into(), exponent)
+    }
+    /// Out form of [`pow_scalar`].
+    ///
+    /// `aten::pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn pow_scalar_out<'a>(
+        self_: impl Into<Scalar>,
+        exponent: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(exponent.key_set() | out.key_set());
+        op::POW_SCALAR_OUT.kernel(keys)?(keys, self_.into(), exponent, out)?;
+        Ok(out)
+    }
+    /// The squared difference of `self` and `target`: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
+    pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set());
+        op::MSE_LOSS.kernel(keys)?(keys, self_, target, reduction)
+    }
+    /// Out form of [`mse_loss`].
+    ///
+    /// `aten::mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn mse_loss_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set() | out.key_set());
+        op::MSE_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, out)?;
+        Ok(out)
+    }
+    /// Gradient of `mse_loss`.
+    ///
+    /// `aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor`
+    pub fn mse_loss_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set(),
+        );
+        op::MSE_LOSS_BACKWARD.kernel(keys)?(keys, grad_output, self_, target, reduction)
+    }
+    /// Out form of [`mse_loss_backward`].
+    ///
+    /// `aten::mse_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn mse_loss_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set()
+                | grad_input.key_set(),
+        );
+        op::MSE_LOSS_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)?;
+        Ok(grad_input)
     }
 }
 mod native {
     use super::*;
+    #[allow(unused_variables)]
+    fn exp_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "exp_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.exp),
+        )
+    }
+    pub fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        exp_into(Out::Fresh, self_)
+    }
+    pub fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        exp_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        exp_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn log_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "log_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.log),
+        )
+    }
+    pub fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        log_into(Out::Fresh, self_)
+    }
+    pub fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        log_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn log_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        log_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sqrt_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sqrt_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sqrt),
+        )
+    }
+    pub fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sqrt_into(Out::Fresh, self_)
+    }
+    pub fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sqrt_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sqrt_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn rsqrt_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "rsqrt_cpu",
+            |device| Ok(&kernels::pointwise(device)?.rsqrt),
+        )
+    }
+    pub fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        rsqrt_into(Out::Fresh, self_)
+    }
+    pub fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        rsqrt_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn rsqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        rsqrt_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sin_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sin_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sin),
+        )
+    }
+    pub fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sin_into(Out::Fresh, self_)
+    }
+    pub fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sin_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sin_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn cos_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "cos_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.cos),
+        )
+    }
+    pub fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        cos_into(Out::Fresh, self_)
+    }
+    pub fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        cos_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn cos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        cos_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn tanh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "tanh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.tanh),
+        )
+    }
+    pub fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        tanh_into(Out::Fresh, self_)
+    }
+    pub fn tanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        tanh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn tanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        tanh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sigmoid_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sigmoid_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sigmoid),
+        )
+    }
+    pub fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sigmoid_into(Out::Fresh, self_)
+    }
+    pub fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sigmoid_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sigmoid_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn reciprocal_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "reciprocal_cpu",
+            |device| Ok(&kernels::pointwise(device)?.reciprocal),
+        )
+    }
+    pub fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        reciprocal_into(Out::Fresh, self_)
+    }
+    pub fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        reciprocal_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn reciprocal_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        reciprocal_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn erf_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "erf_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.erf),
+        )
+    }
+    pub fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        erf_into(Out::Fresh, self_)
+    }
+    pub fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        erf_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn erf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        erf_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn abs_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::abs(out, self_)?;
+        iterate::run(iter, out, "abs_cpu", |device| Ok(&kernels::pointwise(device)?.abs))
+    }
+    pub fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        abs_into(Out::Fresh, self_)
+    }
+    pub fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        abs_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn abs_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        abs_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn neg_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::neg(out, self_)?;
+        iterate::run(iter, out, "neg_cpu", |device| Ok(&kernels::pointwise(device)?.neg))
+    }
+    pub fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        neg_into(Out::Fresh, self_)
+    }
+    pub fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        neg_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        neg_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sign_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::sign(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sign_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sign),
+        )
+    }
+    pub fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sign_into(Out::Fresh, self_)
+    }
+    pub fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sign_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sign_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sign_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn ceil_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::ceil(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "ceil_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.ceil),
+        )
+    }
+    pub fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        ceil_into(Out::Fresh, self_)
+    }
+    pub fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        ceil_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn ceil_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        ceil_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn floor_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::floor(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "floor_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.floor),
+        )
+    }
+    pub fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        floor_into(Out::Fresh, self_)
+    }
+    pub fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        floor_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn floor_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        floor_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn relu_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::relu(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "clamp_min_scalar_cpu",
+            |device| Ok(&kernels::pointwise(device)?.relu),
+        )
+    }
+    pub fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        relu_into(Out::Fresh, self_)
+    }
+    pub fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        relu_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn gelu_into(out: Out<'_>, self_: &Tensor, approximate: &str) -> Result<Tensor> {
+        let iter = meta::pointwise::gelu(out, self_, approximate)?;
+        iterate::run(
+            iter,
+            out,
+            "GeluKernelImpl",
+            |device| Ok(&kernels::pointwise(device)?.gelu),
+        )
+    }
+    pub fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
+        gelu_into(Out::Fresh, self_, approximate)
+    }
+    pub fn gelu_(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
+        gelu_into(Out::InPlace(self_), self_, approximate)?;
+        Ok(())
+    }
+    pub fn gelu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        approximate: &str,
+        out: &Tensor,
+    ) -> Result<()> {
+        gelu_into(Out::Into(&[out]), self_, approximate)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn silu_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "silu_cpu",
+            |device| Ok(&kernels::pointwise(device)?.silu),
+        )
+    }
+    pub fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        silu_into(Out::Fresh, self_)
+    }
+    pub fn silu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        silu_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn silu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        silu_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn threshold_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        threshold: Scalar,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = iterate::unary(out, self_)?;
+        iter.set_params(&[threshold.into(), value.into()]);
+        iterate::run(
+            iter,
+            out,
+            "threshold_cpu",
+            |device| Ok(&kernels::pointwise(device)?.threshold),
+        )
+    }
+    pub fn threshold(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        threshold: Scalar,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        threshold_into(Out::Fresh, self_, threshold, value)
+    }
+    pub fn threshold_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        threshold: Scalar,
+        value: Scalar,
+    ) -> Result<()> {
+        threshold_into(Out::InPlace(self_), self_, threshold, value)?;
+        Ok(())
+    }
+    pub fn threshold_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        threshold: Scalar,
+        value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        threshold_into(Out::Into(&[out]), self_, threshold, value)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sigmoid_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::sigmoid_backward(out, grad_output, output)?;
+        iterate::run(
+            iter,
+            out,
+            "sigmoid_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sigmoid_backward),
+        )
+    }
+    pub fn sigmoid_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        sigmoid_backward_into(Out::Fresh, grad_output, output)
+    }
+    pub fn sigmoid_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        output: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        sigmoid_backward_into(Out::Into(&[grad_input]), grad_output, output)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn tanh_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::tanh_backward(out, grad_output, output)?;
+        iterate::run(
+            iter,
+            out,
+            "tanh_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.tanh_backward),
+        )
+    }
+    pub fn tanh_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        tanh_backward_into(Out::Fresh, grad_output, output)
+    }
+    pub fn tanh_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        output: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        tanh_backward_into(Out::Into(&[grad_input]), grad_output, output)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn gelu_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        approximate: &str,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::gelu_backward(out, grad_output, self_, approximate)?;
+        iterate::run(
+            iter,
+            out,
+            "GeluBackwardKernelImpl",
+            |device| Ok(&kernels::pointwise(device)?.gelu_backward),
+        )
+    }
+    pub fn gelu_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        approximate: &str,
+    ) -> Result<Tensor> {
+        gelu_backward_into(Out::Fresh, grad_output, self_, approximate)
+    }
+    pub fn gelu_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        approximate: &str,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        gelu_backward_into(Out::Into(&[grad_input]), grad_output, self_, approximate)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn threshold_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::threshold_backward(
+            out,
+            grad_output,
+            self_,
+            threshold,
+        )?;
+        iter.set_params(&[threshold.into()]);
+        iterate::run(
+            iter,
+            out,
+            "threshold_cpu",
+            |device| Ok(&kernels::pointwise(device)?.threshold_backward),
+        )
+    }
+    pub fn threshold_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        threshold_backward_into(Out::Fresh, grad_output, self_, threshold)
+    }
+    pub fn threshold_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        threshold: Scalar,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        threshold_backward_into(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            threshold,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn silu_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::silu_backward(out, grad_output, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "silu_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.silu_backward),
+        )
+    }
+    pub fn silu_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        silu_backward_into(Out::Fresh, grad_output, self_)
+    }
+    pub fn silu_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        silu_backward_into(Out::Into(&[grad_input]), grad_output, self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn isnan_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::predicate(out, self_)?;
+        iterate::run(iter, out, "isnan", |device| Ok(&kernels::pointwise(device)?.isnan))
+    }
+    pub fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        isnan_into(Out::Fresh, self_)
+    }
+    pub fn isnan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        isnan_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logical_not_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::predicate(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "logical_not_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logical_not),
+        )
+    }
+    pub fn logical_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        logical_not_into(Out::Fresh, self_)
+    }
+    pub fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        logical_not_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn logical_not_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logical_not_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logical_and_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "logical_and_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logical_and),
+        )
+    }
+    pub fn logical_and(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        logical_and_into(Out::Fresh, self_, other)
+    }
+    pub fn logical_and_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        logical_and_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn logical_and_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logical_and_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logical_or_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "logical_or_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logical_or),
+        )
+    }
+    pub fn logical_or(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        logical_or_into(Out::Fresh, self_, other)
+    }
+    pub fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        logical_or_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn logical_or_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logical_or_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_not_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_not_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_not),
+        )
+    }
+    pub fn bitwise_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        bitwise_not_into(Out::Fresh, self_)
+    }
+    pub fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        bitwise_not_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn bitwise_not_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_not_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn eq_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "eq_cpu", |device| Ok(&kernels::pointwise(device)?.eq))
+    }
+    pub fn eq(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        eq_into(Out::Fresh, self_, other)
+    }
+    pub fn eq_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        eq_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn eq_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        eq_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn eq_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "eq_cpu", |device| Ok(&kernels::pointwise(device)?.eq))
+    }
+    pub fn eq_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        eq_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn eq_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        eq_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn eq_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        eq_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn ne_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "ne_cpu", |device| Ok(&kernels::pointwise(device)?.ne))
+    }
+    pub fn ne(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        ne_into(Out::Fresh, self_, other)
+    }
+    pub fn ne_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        ne_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn ne_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        ne_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn ne_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "ne_cpu", |device| Ok(&kernels::pointwise(device)?.ne))
+    }
+    pub fn ne_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        ne_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn ne_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        ne_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn ne_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        ne_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lt_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "lt_cpu", |device| Ok(&kernels::pointwise(device)?.lt))
+    }
+    pub fn lt(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        lt_into(Out::Fresh, self_, other)
+    }
+    pub fn lt_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        lt_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn lt_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        lt_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lt_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "lt_cpu", |device| Ok(&kernels::pointwise(device)?.lt))
+    }
+    pub fn lt_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        lt_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn lt_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        lt_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn lt_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        lt_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn le_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "le_cpu", |device| Ok(&kernels::pointwise(device)?.le))
+    }
+    pub fn le(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        le_into(Out::Fresh, self_, other)
+    }
+    pub fn le_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        le_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn le_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        le_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn le_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "le_cpu", |device| Ok(&kernels::pointwise(device)?.le))
+    }
+    pub fn le_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        le_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn le_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        le_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn le_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        le_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn gt_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "gt_cpu", |device| Ok(&kernels::pointwise(device)?.gt))
+    }
+    pub fn gt(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        gt_into(Out::Fresh, self_, other)
+    }
+    pub fn gt_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        gt_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn gt_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        gt_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn gt_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "gt_cpu", |device| Ok(&kernels::pointwise(device)?.gt))
+    }
+    pub fn gt_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        gt_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn gt_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        gt_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn gt_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        gt_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn ge_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "ge_cpu", |device| Ok(&kernels::pointwise(device)?.ge))
+    }
+    pub fn ge(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        ge_into(Out::Fresh, self_, other)
+    }
+    pub fn ge_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        ge_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn ge_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        ge_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn ge_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(iter, out, "ge_cpu", |device| Ok(&kernels::pointwise(device)?.ge))
+    }
+    pub fn ge_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        ge_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn ge_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        ge_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn ge_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        ge_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
     #[allow(unused_variables)]
     fn add_into(
         out: Out<'_>,
@@ -375,6 +5920,183 @@ mod native {
         Ok(())
     }
     #[allow(unused_variables)]
+    fn add_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::add_scalar(out, self_, other, alpha)?;
+        iter.set_params(&[alpha.into()]);
+        iterate::run(
+            iter,
+            out,
+            "add_stub",
+            |device| Ok(&kernels::pointwise(device)?.add),
+        )
+    }
+    pub fn add_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        add_scalar_into(Out::Fresh, self_, other, alpha)
+    }
+    pub fn add_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        add_scalar_into(Out::InPlace(self_), self_, other, alpha)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sub_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::sub(out, self_, other, alpha)?;
+        iter.set_params(&[alpha.into()]);
+        iterate::run(
+            iter,
+            out,
+            "sub_stub",
+            |device| Ok(&kernels::pointwise(device)?.sub),
+        )
+    }
+    pub fn sub(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        sub_into(Out::Fresh, self_, other, alpha)
+    }
+    pub fn sub_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<()> {
+        sub_into(Out::InPlace(self_), self_, other, alpha)?;
+        Ok(())
+    }
+    pub fn sub_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        sub_into(Out::Into(&[out]), self_, other, alpha)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sub_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::sub_scalar(out, self_, other, alpha)?;
+        iter.set_params(&[alpha.into()]);
+        iterate::run(
+            iter,
+            out,
+            "sub_stub",
+            |device| Ok(&kernels::pointwise(device)?.sub),
+        )
+    }
+    pub fn sub_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        sub_scalar_into(Out::Fresh, self_, other, alpha)
+    }
+    pub fn sub_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        sub_scalar_into(Out::InPlace(self_), self_, other, alpha)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn rsub_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::rsub(out, self_, other, alpha)?;
+        iter.set_params(&[alpha.into()]);
+        iterate::run(
+            iter,
+            out,
+            "sub_stub",
+            |device| Ok(&kernels::pointwise(device)?.sub),
+        )
+    }
+    pub fn rsub(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        rsub_into(Out::Fresh, self_, other, alpha)
+    }
+    pub fn rsub_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        rsub_into(Out::Into(&[out]), self_, other, alpha)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn rsub_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::rsub_scalar(out, self_, other, alpha)?;
+        iter.set_params(&[alpha.into()]);
+        iterate::run(
+            iter,
+            out,
+            "sub_stub",
+            |device| Ok(&kernels::pointwise(device)?.sub),
+        )
+    }
+    pub fn rsub_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        rsub_scalar_into(Out::Fresh, self_, other, alpha)
+    }
+    pub fn rsub_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        rsub_scalar_into(Out::Into(&[out]), self_, other, alpha)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
     fn mul_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let iter = iterate::binary(out, self_, other)?;
         iterate::run(iter, out, "mul_cpu", |device| Ok(&kernels::pointwise(device)?.mul))
@@ -396,65 +6118,993 @@ mod native {
         Ok(())
     }
     #[allow(unused_variables)]
-    fn neg_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
-        let iter = meta::pointwise::neg(out, self_)?;
-        iterate::run(iter, out, "neg_cpu", |device| Ok(&kernels::pointwise(device)?.neg))
+    fn mul_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(iter, out, "mul_cpu", |device| Ok(&kernels::pointwise(device)?.mul))
     }
-    pub fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-        neg_into(Out::Fresh, self_)
+    pub fn mul_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        mul_scalar_into(Out::Fresh, self_, other)
     }
-    pub fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-        neg_into(Out::InPlace(self_), self_)?;
-        Ok(())
-    }
-    pub fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        neg_into(Out::Into(&[out]), self_)?;
-        Ok(())
-    }
-    #[allow(unused_variables)]
-    fn exp_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
-        let iter = iterate::unary_float(out, self_)?;
-        iterate::run(
-            iter,
-            out,
-            "exp_vml_cpu",
-            |device| Ok(&kernels::pointwise(device)?.exp),
-        )
-    }
-    pub fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-        exp_into(Out::Fresh, self_)
-    }
-    pub fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-        exp_into(Out::InPlace(self_), self_)?;
-        Ok(())
-    }
-    pub fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        exp_into(Out::Into(&[out]), self_)?;
+    pub fn mul_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        mul_scalar_into(Out::InPlace(self_), self_, other)?;
         Ok(())
     }
     #[allow(unused_variables)]
-    fn eq_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-        let iter = iterate::comparison(out, self_, other)?;
-        iterate::run(iter, out, "eq_cpu", |device| Ok(&kernels::pointwise(device)?.eq))
+    fn div_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(iter, out, "div_cpu", |device| Ok(&kernels::pointwise(device)?.div))
     }
-    pub fn eq(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-        eq_into(Out::Fresh, self_, other)
+    pub fn div(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        div_into(Out::Fresh, self_, other)
     }
-    pub fn eq_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-        eq_into(Out::InPlace(self_), self_, other)?;
+    pub fn div_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        div_into(Out::InPlace(self_), self_, other)?;
         Ok(())
     }
-    pub fn eq_tensor_out(
+    pub fn div_out(
         _: DispatchKeySet,
         self_: &Tensor,
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        eq_into(Out::Into(&[out]), self_, other)?;
+        div_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn div_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(iter, out, "div_cpu", |device| Ok(&kernels::pointwise(device)?.div))
+    }
+    pub fn div_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        div_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn div_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        div_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn div_tensor_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::div_tensor_mode(
+            Out::Fresh,
+            self_,
+            other,
+            rounding_mode,
+        )
+    }
+    pub fn div_tensor_mode_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<()> {
+        crate::native::pointwise::div_tensor_mode(
+            Out::InPlace(self_),
+            self_,
+            other,
+            rounding_mode,
+        )?;
+        Ok(())
+    }
+    pub fn div_out_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::div_tensor_mode(
+            Out::Into(&[out]),
+            self_,
+            other,
+            rounding_mode,
+        )?;
+        Ok(())
+    }
+    pub fn div_scalar_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::div_scalar_mode(
+            Out::Fresh,
+            self_,
+            other,
+            rounding_mode,
+        )
+    }
+    pub fn div_scalar_mode_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        rounding_mode: Option<&str>,
+    ) -> Result<()> {
+        crate::native::pointwise::div_scalar_mode(
+            Out::InPlace(self_),
+            self_,
+            other,
+            rounding_mode,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn maximum_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::maximum(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "maximum_cpu",
+            |device| Ok(&kernels::pointwise(device)?.maximum),
+        )
+    }
+    pub fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        maximum_into(Out::Fresh, self_, other)
+    }
+    pub fn maximum_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        maximum_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn minimum_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::minimum(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "minimum_cpu",
+            |device| Ok(&kernels::pointwise(device)?.minimum),
+        )
+    }
+    pub fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        minimum_into(Out::Fresh, self_, other)
+    }
+    pub fn minimum_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        minimum_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn max_other(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::max_other(self_, other)
+    }
+    pub fn max_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::max_other(self_, other)?)
+    }
+    pub fn min_other(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::min_other(self_, other)
+    }
+    pub fn min_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::min_other(self_, other)?)
+    }
+    pub fn clamp(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::clamp(Out::Fresh, self_, min, max)
+    }
+    pub fn clamp_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp(Out::InPlace(self_), self_, min, max)?;
+        Ok(())
+    }
+    pub fn clamp_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp(Out::Into(&[out]), self_, min, max)?;
+        Ok(())
+    }
+    pub fn clamp_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::clamp_tensor(Out::Fresh, self_, min, max)
+    }
+    pub fn clamp_tensor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_tensor(Out::InPlace(self_), self_, min, max)?;
+        Ok(())
+    }
+    pub fn clamp_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_tensor(Out::Into(&[out]), self_, min, max)?;
+        Ok(())
+    }
+    pub fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
+        crate::native::pointwise::clamp_max(Out::Fresh, self_, max)
+    }
+    pub fn clamp_max_(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
+        crate::native::pointwise::clamp_max(Out::InPlace(self_), self_, max)?;
+        Ok(())
+    }
+    pub fn clamp_max_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        max: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_max(Out::Into(&[out]), self_, max)?;
+        Ok(())
+    }
+    pub fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
+        crate::native::pointwise::clamp_min(Out::Fresh, self_, min)
+    }
+    pub fn clamp_min_(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
+        crate::native::pointwise::clamp_min(Out::InPlace(self_), self_, min)?;
+        Ok(())
+    }
+    pub fn clamp_min_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_min(Out::Into(&[out]), self_, min)?;
+        Ok(())
+    }
+    pub fn clamp_max_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        max: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::clamp_max_tensor(Out::Fresh, self_, max)
+    }
+    pub fn clamp_max_tensor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        max: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_max_tensor(Out::InPlace(self_), self_, max)?;
+        Ok(())
+    }
+    pub fn clamp_max_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        max: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_max_tensor(Out::Into(&[out]), self_, max)?;
+        Ok(())
+    }
+    pub fn clamp_min_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::clamp_min_tensor(Out::Fresh, self_, min)
+    }
+    pub fn clamp_min_tensor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_min_tensor(Out::InPlace(self_), self_, min)?;
+        Ok(())
+    }
+    pub fn clamp_min_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::clamp_min_tensor(Out::Into(&[out]), self_, min)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lerp_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::lerp_scalar(out, self_, end, weight)?;
+        iter.set_params(&[weight.into()]);
+        iterate::run(
+            iter,
+            out,
+            "lerp_kernel_scalar",
+            |device| Ok(&kernels::pointwise(device)?.lerp_scalar),
+        )
+    }
+    pub fn lerp_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: Scalar,
+    ) -> Result<Tensor> {
+        lerp_scalar_into(Out::Fresh, self_, end, weight)
+    }
+    pub fn lerp_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: Scalar,
+    ) -> Result<()> {
+        lerp_scalar_into(Out::InPlace(self_), self_, end, weight)?;
+        Ok(())
+    }
+    pub fn lerp_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        lerp_scalar_into(Out::Into(&[out]), self_, end, weight)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lerp_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::lerp(out, self_, end, weight)?;
+        iterate::run(
+            iter,
+            out,
+            "lerp_kernel_tensor",
+            |device| Ok(&kernels::pointwise(device)?.lerp),
+        )
+    }
+    pub fn lerp(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+    ) -> Result<Tensor> {
+        lerp_into(Out::Fresh, self_, end, weight)
+    }
+    pub fn lerp_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+    ) -> Result<()> {
+        lerp_into(Out::InPlace(self_), self_, end, weight)?;
+        Ok(())
+    }
+    pub fn lerp_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        end: &Tensor,
+        weight: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        lerp_into(Out::Into(&[out]), self_, end, weight)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn addcmul_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::addcmul(out, self_, tensor1, tensor2, value)?;
+        iter.set_params(&[value.into()]);
+        iterate::run(
+            iter,
+            out,
+            "addcmul_cpu_out",
+            |device| Ok(&kernels::pointwise(device)?.addcmul),
+        )
+    }
+    pub fn addcmul(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        addcmul_into(Out::Fresh, self_, tensor1, tensor2, value)
+    }
+    pub fn addcmul_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<()> {
+        addcmul_into(Out::InPlace(self_), self_, tensor1, tensor2, value)?;
+        Ok(())
+    }
+    pub fn addcmul_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        addcmul_into(Out::Into(&[out]), self_, tensor1, tensor2, value)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn addcdiv_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::addcdiv(out, self_, tensor1, tensor2, value)?;
+        iter.set_params(&[value.into()]);
+        iterate::run(
+            iter,
+            out,
+            "addcdiv_cpu_out",
+            |device| Ok(&kernels::pointwise(device)?.addcdiv),
+        )
+    }
+    pub fn addcdiv(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        addcdiv_into(Out::Fresh, self_, tensor1, tensor2, value)
+    }
+    pub fn addcdiv_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+    ) -> Result<()> {
+        addcdiv_into(Out::InPlace(self_), self_, tensor1, tensor2, value)?;
+        Ok(())
+    }
+    pub fn addcdiv_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        addcdiv_into(Out::Into(&[out]), self_, tensor1, tensor2, value)?;
+        Ok(())
+    }
+    pub fn where_self(
+        _: DispatchKeySet,
+        condition: &Tensor,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::where_self(Out::Fresh, condition, self_, other)
+    }
+    pub fn where_self_out(
+        _: DispatchKeySet,
+        condition: &Tensor,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::where_self(
+            Out::Into(&[out]),
+            condition,
+            self_,
+            other,
+        )?;
+        Ok(())
+    }
+    pub fn where_scalar_self(
+        _: DispatchKeySet,
+        condition: &Tensor,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::where_scalar_self(condition, self_, other)
+    }
+    pub fn where_scalar_other(
+        _: DispatchKeySet,
+        condition: &Tensor,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::where_scalar_other(condition, self_, other)
+    }
+    pub fn where_scalar(
+        _: DispatchKeySet,
+        condition: &Tensor,
+        self_: Scalar,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::where_scalar(condition, self_, other)
+    }
+    pub fn masked_fill_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::masked_fill_scalar(self_, mask, value)
+    }
+    pub fn masked_fill_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::masked_fill_scalar_(self_, mask, value)
+    }
+    pub fn masked_fill(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::masked_fill(self_, mask, value)
+    }
+    pub fn masked_fill_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: &Tensor,
+    ) -> Result<()> {
+        composite::pointwise::masked_fill_(self_, mask, value)
+    }
+    pub fn pow_tensor_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::pow_tensor_tensor(Out::Fresh, self_, exponent)
+    }
+    pub fn pow_(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
+        crate::native::pointwise::pow_tensor_tensor(
+            Out::InPlace(self_),
+            self_,
+            exponent,
+        )?;
+        Ok(())
+    }
+    pub fn pow_tensor_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::pow_tensor_tensor(Out::Into(&[out]), self_, exponent)?;
+        Ok(())
+    }
+    pub fn pow_tensor_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::pow_tensor_scalar(Out::Fresh, self_, exponent)
+    }
+    pub fn pow_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+    ) -> Result<()> {
+        crate::native::pointwise::pow_tensor_scalar(
+            Out::InPlace(self_),
+            self_,
+            exponent,
+        )?;
+        Ok(())
+    }
+    pub fn pow_tensor_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::pow_tensor_scalar(Out::Into(&[out]), self_, exponent)?;
+        Ok(())
+    }
+    pub fn pow_scalar(
+        _: DispatchKeySet,
+        self_: Scalar,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::pow_scalar(Out::Fresh, self_, exponent)
+    }
+    pub fn pow_scalar_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        exponent: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::pow_scalar(Out::Into(&[out]), self_, exponent)?;
+        Ok(())
+    }
+    pub fn mse_loss(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::mse_loss(Out::Fresh, self_, target, reduction)
+    }
+    pub fn mse_loss_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::mse_loss(Out::Into(&[out]), self_, target, reduction)?;
+        Ok(())
+    }
+    pub fn mse_loss_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::mse_loss_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            target,
+            reduction,
+        )
+    }
+    pub fn mse_loss_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::mse_loss_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            target,
+            reduction,
+        )?;
         Ok(())
     }
 }
 impl Tensor {
+    /// See [`ops::exp`](crate::ops::exp).
+    pub fn exp(&self) -> Result<Tensor> {
+        ops::exp(self)
+    }
+    /// See [`ops::exp_`](crate::ops::exp_).
+    pub fn exp_(&self) -> Result<&Tensor> {
+        ops::exp_(self)
+    }
+    /// See [`ops::log`](crate::ops::log).
+    pub fn log(&self) -> Result<Tensor> {
+        ops::log(self)
+    }
+    /// See [`ops::log_`](crate::ops::log_).
+    pub fn log_(&self) -> Result<&Tensor> {
+        ops::log_(self)
+    }
+    /// See [`ops::sqrt`](crate::ops::sqrt).
+    pub fn sqrt(&self) -> Result<Tensor> {
+        ops::sqrt(self)
+    }
+    /// See [`ops::sqrt_`](crate::ops::sqrt_).
+    pub fn sqrt_(&self) -> Result<&Tensor> {
+        ops::sqrt_(self)
+    }
+    /// See [`ops::rsqrt`](crate::ops::rsqrt).
+    pub fn rsqrt(&self) -> Result<Tensor> {
+        ops::rsqrt(self)
+    }
+    /// See [`ops::rsqrt_`](crate::ops::rsqrt_).
+    pub fn rsqrt_(&self) -> Result<&Tensor> {
+        ops::rsqrt_(self)
+    }
+    /// See [`ops::sin`](crate::ops::sin).
+    pub fn sin(&self) -> Result<Tensor> {
+        ops::sin(self)
+    }
+    /// See [`ops::sin_`](crate::ops::sin_).
+    pub fn sin_(&self) -> Result<&Tensor> {
+        ops::sin_(self)
+    }
+    /// See [`ops::cos`](crate::ops::cos).
+    pub fn cos(&self) -> Result<Tensor> {
+        ops::cos(self)
+    }
+    /// See [`ops::cos_`](crate::ops::cos_).
+    pub fn cos_(&self) -> Result<&Tensor> {
+        ops::cos_(self)
+    }
+    /// See [`ops::tanh`](crate::ops::tanh).
+    pub fn tanh(&self) -> Result<Tensor> {
+        ops::tanh(self)
+    }
+    /// See [`ops::tanh_`](crate::ops::tanh_).
+    pub fn tanh_(&self) -> Result<&Tensor> {
+        ops::tanh_(self)
+    }
+    /// See [`ops::sigmoid`](crate::ops::sigmoid).
+    pub fn sigmoid(&self) -> Result<Tensor> {
+        ops::sigmoid(self)
+    }
+    /// See [`ops::sigmoid_`](crate::ops::sigmoid_).
+    pub fn sigmoid_(&self) -> Result<&Tensor> {
+        ops::sigmoid_(self)
+    }
+    /// See [`ops::reciprocal`](crate::ops::reciprocal).
+    pub fn reciprocal(&self) -> Result<Tensor> {
+        ops::reciprocal(self)
+    }
+    /// See [`ops::reciprocal_`](crate::ops::reciprocal_).
+    pub fn reciprocal_(&self) -> Result<&Tensor> {
+        ops::reciprocal_(self)
+    }
+    /// See [`ops::erf`](crate::ops::erf).
+    pub fn erf(&self) -> Result<Tensor> {
+        ops::erf(self)
+    }
+    /// See [`ops::erf_`](crate::ops::erf_).
+    pub fn erf_(&self) -> Result<&Tensor> {
+        ops::erf_(self)
+    }
+    /// See [`ops::abs`](crate::ops::abs).
+    pub fn abs(&self) -> Result<Tensor> {
+        ops::abs(self)
+    }
+    /// See [`ops::abs_`](crate::ops::abs_).
+    pub fn abs_(&self) -> Result<&Tensor> {
+        ops::abs_(self)
+    }
+    /// See [`ops::neg`](crate::ops::neg).
+    pub fn neg(&self) -> Result<Tensor> {
+        ops::neg(self)
+    }
+    /// See [`ops::neg_`](crate::ops::neg_).
+    pub fn neg_(&self) -> Result<&Tensor> {
+        ops::neg_(self)
+    }
+    /// See [`ops::sign`](crate::ops::sign).
+    pub fn sign(&self) -> Result<Tensor> {
+        ops::sign(self)
+    }
+    /// See [`ops::sign_`](crate::ops::sign_).
+    pub fn sign_(&self) -> Result<&Tensor> {
+        ops::sign_(self)
+    }
+    /// See [`ops::ceil`](crate::ops::ceil).
+    pub fn ceil(&self) -> Result<Tensor> {
+        ops::ceil(self)
+    }
+    /// See [`ops::ceil_`](crate::ops::ceil_).
+    pub fn ceil_(&self) -> Result<&Tensor> {
+        ops::ceil_(self)
+    }
+    /// See [`ops::floor`](crate::ops::floor).
+    pub fn floor(&self) -> Result<Tensor> {
+        ops::floor(self)
+    }
+    /// See [`ops::floor_`](crate::ops::floor_).
+    pub fn floor_(&self) -> Result<&Tensor> {
+        ops::floor_(self)
+    }
+    /// See [`ops::relu`](crate::ops::relu).
+    pub fn relu(&self) -> Result<Tensor> {
+        ops::relu(self)
+    }
+    /// See [`ops::relu_`](crate::ops::relu_).
+    pub fn relu_(&self) -> Result<&Tensor> {
+        ops::relu_(self)
+    }
+    /// See [`ops::gelu_`](crate::ops::gelu_).
+    pub fn gelu_(&self) -> Result<&Tensor> {
+        ops::gelu_(self, "none")
+    }
+    /// See [`ops::gelu_`](crate::ops::gelu_).
+    pub fn gelu_opt_(&self, approximate: &str) -> Result<&Tensor> {
+        ops::gelu_(self, approximate)
+    }
+    /// See [`ops::silu_`](crate::ops::silu_).
+    pub fn silu_(&self) -> Result<&Tensor> {
+        ops::silu_(self)
+    }
+    /// See [`ops::threshold_`](crate::ops::threshold_).
+    pub fn threshold_(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::threshold_(self, threshold, value)
+    }
+    /// See [`ops::isnan`](crate::ops::isnan).
+    pub fn isnan(&self) -> Result<Tensor> {
+        ops::isnan(self)
+    }
+    /// See [`ops::logical_not`](crate::ops::logical_not).
+    pub fn logical_not(&self) -> Result<Tensor> {
+        ops::logical_not(self)
+    }
+    /// See [`ops::logical_not_`](crate::ops::logical_not_).
+    pub fn logical_not_(&self) -> Result<&Tensor> {
+        ops::logical_not_(self)
+    }
+    /// See [`ops::logical_and`](crate::ops::logical_and).
+    pub fn logical_and<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::logical_and(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logical_and_`](crate::ops::logical_and_).
+    pub fn logical_and_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::logical_and_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logical_or`](crate::ops::logical_or).
+    pub fn logical_or<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::logical_or(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logical_or_`](crate::ops::logical_or_).
+    pub fn logical_or_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::logical_or_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_not`](crate::ops::bitwise_not).
+    pub fn bitwise_not(&self) -> Result<Tensor> {
+        ops::bitwise_not(self)
+    }
+    /// See [`ops::bitwise_not_`](crate::ops::bitwise_not_).
+    pub fn bitwise_not_(&self) -> Result<&Tensor> {
+        ops::bitwise_not_(self)
+    }
+    /// See [`ops::eq`](crate::ops::eq).
+    pub fn eq<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::eq(self, &*other.into_arg()?)
+    }
+    /// See [`ops::eq_`](crate::ops::eq_).
+    pub fn eq_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::eq_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::eq_scalar`](crate::ops::eq_scalar).
+    pub fn eq_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::eq_scalar(self, other)
+    }
+    /// See [`ops::eq_scalar_`](crate::ops::eq_scalar_).
+    pub fn eq_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::eq_scalar_(self, other)
+    }
+    /// See [`ops::ne`](crate::ops::ne).
+    pub fn ne<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::ne(self, &*other.into_arg()?)
+    }
+    /// See [`ops::ne_`](crate::ops::ne_).
+    pub fn ne_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::ne_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::ne_scalar`](crate::ops::ne_scalar).
+    pub fn ne_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::ne_scalar(self, other)
+    }
+    /// See [`ops::ne_scalar_`](crate::ops::ne_scalar_).
+    pub fn ne_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::ne_scalar_(self, other)
+    }
+    /// See [`ops::lt`](crate::ops::lt).
+    pub fn lt<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::lt(self, &*other.into_arg()?)
+    }
+    /// See [`ops::lt_`](crate::ops::lt_).
+    pub fn lt_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::lt_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::lt_scalar`](crate::ops::lt_scalar).
+    pub fn lt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::lt_scalar(self, other)
+    }
+    /// See [`ops::lt_scalar_`](crate::ops::lt_scalar_).
+    pub fn lt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::lt_scalar_(self, other)
+    }
+    /// See [`ops::le`](crate::ops::le).
+    pub fn le<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::le(self, &*other.into_arg()?)
+    }
+    /// See [`ops::le_`](crate::ops::le_).
+    pub fn le_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::le_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::le_scalar`](crate::ops::le_scalar).
+    pub fn le_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::le_scalar(self, other)
+    }
+    /// See [`ops::le_scalar_`](crate::ops::le_scalar_).
+    pub fn le_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::le_scalar_(self, other)
+    }
+    /// See [`ops::gt`](crate::ops::gt).
+    pub fn gt<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::gt(self, &*other.into_arg()?)
+    }
+    /// See [`ops::gt_`](crate::ops::gt_).
+    pub fn gt_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::gt_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::gt_scalar`](crate::ops::gt_scalar).
+    pub fn gt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::gt_scalar(self, other)
+    }
+    /// See [`ops::gt_scalar_`](crate::ops::gt_scalar_).
+    pub fn gt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::gt_scalar_(self, other)
+    }
+    /// See [`ops::ge`](crate::ops::ge).
+    pub fn ge<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::ge(self, &*other.into_arg()?)
+    }
+    /// See [`ops::ge_`](crate::ops::ge_).
+    pub fn ge_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::ge_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::ge_scalar`](crate::ops::ge_scalar).
+    pub fn ge_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::ge_scalar(self, other)
+    }
+    /// See [`ops::ge_scalar_`](crate::ops::ge_scalar_).
+    pub fn ge_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::ge_scalar_(self, other)
+    }
     /// See [`ops::add`](crate::ops::add).
     pub fn add<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::add(self, &*other.into_arg()?, Scalar::Int(1))
@@ -479,6 +7129,78 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::add_(self, &*other.into_arg()?, alpha)
     }
+    /// See [`ops::add_scalar`](crate::ops::add_scalar).
+    pub fn add_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::add_scalar(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::add_scalar`](crate::ops::add_scalar).
+    pub fn add_scalar_opt(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::add_scalar(self, other, alpha)
+    }
+    /// See [`ops::add_scalar_`](crate::ops::add_scalar_).
+    pub fn add_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::add_scalar_(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::add_scalar_`](crate::ops::add_scalar_).
+    pub fn add_scalar_opt_(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::add_scalar_(self, other, alpha)
+    }
+    /// See [`ops::sub`](crate::ops::sub).
+    pub fn sub<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::sub(self, &*other.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::sub`](crate::ops::sub).
+    pub fn sub_opt<'o>(
+        &self,
+        other: impl Operand<'o>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::sub(self, &*other.into_arg()?, alpha)
+    }
+    /// See [`ops::sub_`](crate::ops::sub_).
+    pub fn sub_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::sub_(self, &*other.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::sub_`](crate::ops::sub_).
+    pub fn sub_opt_<'o>(
+        &self,
+        other: impl Operand<'o>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::sub_(self, &*other.into_arg()?, alpha)
+    }
+    /// See [`ops::sub_scalar`](crate::ops::sub_scalar).
+    pub fn sub_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::sub_scalar(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::sub_scalar`](crate::ops::sub_scalar).
+    pub fn sub_scalar_opt(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::sub_scalar(self, other, alpha)
+    }
+    /// See [`ops::sub_scalar_`](crate::ops::sub_scalar_).
+    pub fn sub_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::sub_scalar_(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::sub_scalar_`](crate::ops::sub_scalar_).
+    pub fn sub_scalar_opt_(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::sub_scalar_(self, other, alpha)
+    }
     /// See [`ops::mul`](crate::ops::mul).
     pub fn mul<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::mul(self, &*other.into_arg()?)
@@ -487,50 +7209,1919 @@ impl Tensor {
     pub fn mul_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::mul_(self, &*other.into_arg()?)
     }
-    /// See [`ops::neg`](crate::ops::neg).
-    pub fn neg(&self) -> Result<Tensor> {
-        ops::neg(self)
+    /// See [`ops::mul_scalar`](crate::ops::mul_scalar).
+    pub fn mul_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::mul_scalar(self, other)
     }
-    /// See [`ops::neg_`](crate::ops::neg_).
-    pub fn neg_(&self) -> Result<&Tensor> {
-        ops::neg_(self)
+    /// See [`ops::mul_scalar_`](crate::ops::mul_scalar_).
+    pub fn mul_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::mul_scalar_(self, other)
     }
-    /// See [`ops::exp`](crate::ops::exp).
-    pub fn exp(&self) -> Result<Tensor> {
-        ops::exp(self)
+    /// See [`ops::div`](crate::ops::div).
+    pub fn div<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::div(self, &*other.into_arg()?)
     }
-    /// See [`ops::exp_`](crate::ops::exp_).
-    pub fn exp_(&self) -> Result<&Tensor> {
-        ops::exp_(self)
+    /// See [`ops::div_`](crate::ops::div_).
+    pub fn div_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::div_(self, &*other.into_arg()?)
     }
-    /// See [`ops::eq`](crate::ops::eq).
-    pub fn eq<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
-        ops::eq(self, &*other.into_arg()?)
+    /// See [`ops::div_scalar`](crate::ops::div_scalar).
+    pub fn div_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::div_scalar(self, other)
     }
-    /// See [`ops::eq_`](crate::ops::eq_).
-    pub fn eq_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
-        ops::eq_(self, &*other.into_arg()?)
+    /// See [`ops::div_scalar_`](crate::ops::div_scalar_).
+    pub fn div_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::div_scalar_(self, other)
+    }
+    /// See [`ops::div_tensor_mode`](crate::ops::div_tensor_mode).
+    pub fn div_tensor_mode<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        ops::div_tensor_mode(self, &*other.into_arg()?, rounding_mode)
+    }
+    /// See [`ops::div_tensor_mode_`](crate::ops::div_tensor_mode_).
+    pub fn div_tensor_mode_<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&Tensor> {
+        ops::div_tensor_mode_(self, &*other.into_arg()?, rounding_mode)
+    }
+    /// See [`ops::div_scalar_mode`](crate::ops::div_scalar_mode).
+    pub fn div_scalar_mode(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        ops::div_scalar_mode(self, other, rounding_mode)
+    }
+    /// See [`ops::div_scalar_mode_`](crate::ops::div_scalar_mode_).
+    pub fn div_scalar_mode_(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&Tensor> {
+        ops::div_scalar_mode_(self, other, rounding_mode)
+    }
+    /// See [`ops::maximum`](crate::ops::maximum).
+    pub fn maximum<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::maximum(self, &*other.into_arg()?)
+    }
+    /// See [`ops::minimum`](crate::ops::minimum).
+    pub fn minimum<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::minimum(self, &*other.into_arg()?)
+    }
+    /// See [`ops::max_other`](crate::ops::max_other).
+    pub fn max_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::max_other(self, &*other.into_arg()?)
+    }
+    /// See [`ops::min_other`](crate::ops::min_other).
+    pub fn min_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::min_other(self, &*other.into_arg()?)
+    }
+    /// See [`ops::clamp`](crate::ops::clamp).
+    pub fn clamp(&self) -> Result<Tensor> {
+        ops::clamp(self, None, None)
+    }
+    /// See [`ops::clamp`](crate::ops::clamp).
+    pub fn clamp_opt(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+        ops::clamp(self, min, max)
+    }
+    /// See [`ops::clamp_`](crate::ops::clamp_).
+    pub fn clamp_(&self) -> Result<&Tensor> {
+        ops::clamp_(self, None, None)
+    }
+    /// See [`ops::clamp_`](crate::ops::clamp_).
+    pub fn clamp_opt_(
+        &self,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::clamp_(self, min, max)
+    }
+    /// See [`ops::clamp_tensor`](crate::ops::clamp_tensor).
+    pub fn clamp_tensor(&self) -> Result<Tensor> {
+        ops::clamp_tensor(self, None, None)
+    }
+    /// See [`ops::clamp_tensor`](crate::ops::clamp_tensor).
+    pub fn clamp_tensor_opt(
+        &self,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        ops::clamp_tensor(self, min, max)
+    }
+    /// See [`ops::clamp_tensor_`](crate::ops::clamp_tensor_).
+    pub fn clamp_tensor_(&self) -> Result<&Tensor> {
+        ops::clamp_tensor_(self, None, None)
+    }
+    /// See [`ops::clamp_tensor_`](crate::ops::clamp_tensor_).
+    pub fn clamp_tensor_opt_(
+        &self,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<&Tensor> {
+        ops::clamp_tensor_(self, min, max)
+    }
+    /// See [`ops::clamp_max`](crate::ops::clamp_max).
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
+        ops::clamp_max(self, max)
+    }
+    /// See [`ops::clamp_max_`](crate::ops::clamp_max_).
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::clamp_max_(self, max)
+    }
+    /// See [`ops::clamp_min`](crate::ops::clamp_min).
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
+        ops::clamp_min(self, min)
+    }
+    /// See [`ops::clamp_min_`](crate::ops::clamp_min_).
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::clamp_min_(self, min)
+    }
+    /// See [`ops::clamp_max_tensor`](crate::ops::clamp_max_tensor).
+    pub fn clamp_max_tensor<'o>(&self, max: impl Operand<'o>) -> Result<Tensor> {
+        ops::clamp_max_tensor(self, &*max.into_arg()?)
+    }
+    /// See [`ops::clamp_max_tensor_`](crate::ops::clamp_max_tensor_).
+    pub fn clamp_max_tensor_<'o>(&self, max: impl Operand<'o>) -> Result<&Tensor> {
+        ops::clamp_max_tensor_(self, &*max.into_arg()?)
+    }
+    /// See [`ops::clamp_min_tensor`](crate::ops::clamp_min_tensor).
+    pub fn clamp_min_tensor<'o>(&self, min: impl Operand<'o>) -> Result<Tensor> {
+        ops::clamp_min_tensor(self, &*min.into_arg()?)
+    }
+    /// See [`ops::clamp_min_tensor_`](crate::ops::clamp_min_tensor_).
+    pub fn clamp_min_tensor_<'o>(&self, min: impl Operand<'o>) -> Result<&Tensor> {
+        ops::clamp_min_tensor_(self, &*min.into_arg()?)
+    }
+    /// See [`ops::lerp_scalar`](crate::ops::lerp_scalar).
+    pub fn lerp_scalar<'o>(
+        &self,
+        end: impl Operand<'o>,
+        weight: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::lerp_scalar(self, &*end.into_arg()?, weight)
+    }
+    /// See [`ops::lerp_scalar_`](crate::ops::lerp_scalar_).
+    pub fn lerp_scalar_<'o>(
+        &self,
+        end: impl Operand<'o>,
+        weight: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::lerp_scalar_(self, &*end.into_arg()?, weight)
+    }
+    /// See [`ops::lerp`](crate::ops::lerp).
+    pub fn lerp<'o>(
+        &self,
+        end: impl Operand<'o>,
+        weight: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::lerp(self, &*end.into_arg()?, &*weight.into_arg()?)
+    }
+    /// See [`ops::lerp_`](crate::ops::lerp_).
+    pub fn lerp_<'o>(
+        &self,
+        end: impl Operand<'o>,
+        weight: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::lerp_(self, &*end.into_arg()?, &*weight.into_arg()?)
+    }
+    /// See [`ops::addcmul`](crate::ops::addcmul).
+    pub fn addcmul<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addcmul(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::addcmul`](crate::ops::addcmul).
+    pub fn addcmul_opt<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addcmul(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
+    }
+    /// See [`ops::addcmul_`](crate::ops::addcmul_).
+    pub fn addcmul_<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addcmul_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::addcmul_`](crate::ops::addcmul_).
+    pub fn addcmul_opt_<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addcmul_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
+    }
+    /// See [`ops::addcdiv`](crate::ops::addcdiv).
+    pub fn addcdiv<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addcdiv(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::addcdiv`](crate::ops::addcdiv).
+    pub fn addcdiv_opt<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addcdiv(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
+    }
+    /// See [`ops::addcdiv_`](crate::ops::addcdiv_).
+    pub fn addcdiv_<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addcdiv_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::addcdiv_`](crate::ops::addcdiv_).
+    pub fn addcdiv_opt_<'o>(
+        &self,
+        tensor1: impl Operand<'o>,
+        tensor2: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addcdiv_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
+    }
+    /// See [`ops::where_self`](crate::ops::where_self).
+    pub fn where_self<'o>(
+        &self,
+        condition: impl Operand<'o>,
+        other: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::where_self(&*condition.into_arg()?, self, &*other.into_arg()?)
+    }
+    /// See [`ops::where_scalar_other`](crate::ops::where_scalar_other).
+    pub fn where_scalar_other<'o>(
+        &self,
+        condition: impl Operand<'o>,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::where_scalar_other(&*condition.into_arg()?, self, other)
+    }
+    /// See [`ops::masked_fill_scalar`](crate::ops::masked_fill_scalar).
+    pub fn masked_fill_scalar<'o>(
+        &self,
+        mask: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::masked_fill_scalar(self, &*mask.into_arg()?, value)
+    }
+    /// See [`ops::masked_fill_scalar_`](crate::ops::masked_fill_scalar_).
+    pub fn masked_fill_scalar_<'o>(
+        &self,
+        mask: impl Operand<'o>,
+        value: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::masked_fill_scalar_(self, &*mask.into_arg()?, value)
+    }
+    /// See [`ops::masked_fill`](crate::ops::masked_fill).
+    pub fn masked_fill<'o>(
+        &self,
+        mask: impl Operand<'o>,
+        value: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::masked_fill(self, &*mask.into_arg()?, &*value.into_arg()?)
+    }
+    /// See [`ops::masked_fill_`](crate::ops::masked_fill_).
+    pub fn masked_fill_<'o>(
+        &self,
+        mask: impl Operand<'o>,
+        value: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::masked_fill_(self, &*mask.into_arg()?, &*value.into_arg()?)
+    }
+    /// See [`ops::pow_tensor_tensor`](crate::ops::pow_tensor_tensor).
+    pub fn pow_tensor_tensor<'o>(&self, exponent: impl Operand<'o>) -> Result<Tensor> {
+        ops::pow_tensor_tensor(self, &*exponent.into_arg()?)
+    }
+    /// See [`ops::pow_`](crate::ops::pow_).
+    pub fn pow_tensor_tensor_<'o>(&self, exponent: impl Operand<'o>) -> Result<&Tensor> {
+        ops::pow_(self, &*exponent.into_arg()?)
+    }
+    /// See [`ops::pow_tensor_scalar`](crate::ops::pow_tensor_scalar).
+    pub fn pow_tensor_scalar(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
+        ops::pow_tensor_scalar(self, exponent)
+    }
+    /// See [`ops::pow_scalar_`](crate::ops::pow_scalar_).
+    pub fn pow_tensor_scalar_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::pow_scalar_(self, exponent)
     }
 }
 static OPS: &[&dyn AnyOp] = &[
-    &op::ADD,
-    &op::ADD_,
-    &op::ADD_OUT,
-    &op::MUL,
-    &op::MUL_,
-    &op::MUL_OUT,
-    &op::NEG,
-    &op::NEG_,
-    &op::NEG_OUT,
     &op::EXP,
     &op::EXP_,
     &op::EXP_OUT,
+    &op::LOG,
+    &op::LOG_,
+    &op::LOG_OUT,
+    &op::SQRT,
+    &op::SQRT_,
+    &op::SQRT_OUT,
+    &op::RSQRT,
+    &op::RSQRT_,
+    &op::RSQRT_OUT,
+    &op::SIN,
+    &op::SIN_,
+    &op::SIN_OUT,
+    &op::COS,
+    &op::COS_,
+    &op::COS_OUT,
+    &op::TANH,
+    &op::TANH_,
+    &op::TANH_OUT,
+    &op::SIGMOID,
+    &op::SIGMOID_,
+    &op::SIGMOID_OUT,
+    &op::RECIPROCAL,
+    &op::RECIPROCAL_,
+    &op::RECIPROCAL_OUT,
+    &op::ERF,
+    &op::ERF_,
+    &op::ERF_OUT,
+    &op::ABS,
+    &op::ABS_,
+    &op::ABS_OUT,
+    &op::NEG,
+    &op::NEG_,
+    &op::NEG_OUT,
+    &op::SIGN,
+    &op::SIGN_,
+    &op::SIGN_OUT,
+    &op::CEIL,
+    &op::CEIL_,
+    &op::CEIL_OUT,
+    &op::FLOOR,
+    &op::FLOOR_,
+    &op::FLOOR_OUT,
+    &op::RELU,
+    &op::RELU_,
+    &op::GELU,
+    &op::GELU_,
+    &op::GELU_OUT,
+    &op::SILU,
+    &op::SILU_,
+    &op::SILU_OUT,
+    &op::THRESHOLD,
+    &op::THRESHOLD_,
+    &op::THRESHOLD_OUT,
+    &op::SIGMOID_BACKWARD,
+    &op::SIGMOID_BACKWARD_GRAD_INPUT,
+    &op::TANH_BACKWARD,
+    &op::TANH_BACKWARD_GRAD_INPUT,
+    &op::GELU_BACKWARD,
+    &op::GELU_BACKWARD_GRAD_INPUT,
+    &op::THRESHOLD_BACKWARD,
+    &op::THRESHOLD_BACKWARD_GRAD_INPUT,
+    &op::SILU_BACKWARD,
+    &op::SILU_BACKWARD_GRAD_INPUT,
+    &op::ISNAN,
+    &op::ISNAN_OUT,
+    &op::LOGICAL_NOT,
+    &op::LOGICAL_NOT_,
+    &op::LOGICAL_NOT_OUT,
+    &op::LOGICAL_AND,
+    &op::LOGICAL_AND_,
+    &op::LOGICAL_AND_OUT,
+    &op::LOGICAL_OR,
+    &op::LOGICAL_OR_,
+    &op::LOGICAL_OR_OUT,
+    &op::BITWISE_NOT,
+    &op::BITWISE_NOT_,
+    &op::BITWISE_NOT_OUT,
     &op::EQ,
     &op::EQ_,
     &op::EQ_TENSOR_OUT,
+    &op::EQ_SCALAR,
+    &op::EQ_SCALAR_,
+    &op::EQ_SCALAR_OUT,
+    &op::NE,
+    &op::NE_,
+    &op::NE_TENSOR_OUT,
+    &op::NE_SCALAR,
+    &op::NE_SCALAR_,
+    &op::NE_SCALAR_OUT,
+    &op::LT,
+    &op::LT_,
+    &op::LT_TENSOR_OUT,
+    &op::LT_SCALAR,
+    &op::LT_SCALAR_,
+    &op::LT_SCALAR_OUT,
+    &op::LE,
+    &op::LE_,
+    &op::LE_TENSOR_OUT,
+    &op::LE_SCALAR,
+    &op::LE_SCALAR_,
+    &op::LE_SCALAR_OUT,
+    &op::GT,
+    &op::GT_,
+    &op::GT_TENSOR_OUT,
+    &op::GT_SCALAR,
+    &op::GT_SCALAR_,
+    &op::GT_SCALAR_OUT,
+    &op::GE,
+    &op::GE_,
+    &op::GE_TENSOR_OUT,
+    &op::GE_SCALAR,
+    &op::GE_SCALAR_,
+    &op::GE_SCALAR_OUT,
+    &op::ADD,
+    &op::ADD_,
+    &op::ADD_OUT,
+    &op::ADD_SCALAR,
+    &op::ADD_SCALAR_,
+    &op::SUB,
+    &op::SUB_,
+    &op::SUB_OUT,
+    &op::SUB_SCALAR,
+    &op::SUB_SCALAR_,
+    &op::RSUB,
+    &op::RSUB_TENSOR_OUT,
+    &op::RSUB_SCALAR,
+    &op::RSUB_SCALAR_OUT,
+    &op::MUL,
+    &op::MUL_,
+    &op::MUL_OUT,
+    &op::MUL_SCALAR,
+    &op::MUL_SCALAR_,
+    &op::DIV,
+    &op::DIV_,
+    &op::DIV_OUT,
+    &op::DIV_SCALAR,
+    &op::DIV_SCALAR_,
+    &op::DIV_TENSOR_MODE,
+    &op::DIV_TENSOR_MODE_,
+    &op::DIV_OUT_MODE,
+    &op::DIV_SCALAR_MODE,
+    &op::DIV_SCALAR_MODE_,
+    &op::MAXIMUM,
+    &op::MAXIMUM_OUT,
+    &op::MINIMUM,
+    &op::MINIMUM_OUT,
+    &op::MAX_OTHER,
+    &op::MAX_OUT,
+    &op::MIN_OTHER,
+    &op::MIN_OUT,
+    &op::CLAMP,
+    &op::CLAMP_,
+    &op::CLAMP_OUT,
+    &op::CLAMP_TENSOR,
+    &op::CLAMP_TENSOR_,
+    &op::CLAMP_TENSOR_OUT,
+    &op::CLAMP_MAX,
+    &op::CLAMP_MAX_,
+    &op::CLAMP_MAX_OUT,
+    &op::CLAMP_MIN,
+    &op::CLAMP_MIN_,
+    &op::CLAMP_MIN_OUT,
+    &op::CLAMP_MAX_TENSOR,
+    &op::CLAMP_MAX_TENSOR_,
+    &op::CLAMP_MAX_TENSOR_OUT,
+    &op::CLAMP_MIN_TENSOR,
+    &op::CLAMP_MIN_TENSOR_,
+    &op::CLAMP_MIN_TENSOR_OUT,
+    &op::LERP_SCALAR,
+    &op::LERP_SCALAR_,
+    &op::LERP_SCALAR_OUT,
+    &op::LERP,
+    &op::LERP_,
+    &op::LERP_TENSOR_OUT,
+    &op::ADDCMUL,
+    &op::ADDCMUL_,
+    &op::ADDCMUL_OUT,
+    &op::ADDCDIV,
+    &op::ADDCDIV_,
+    &op::ADDCDIV_OUT,
+    &op::WHERE_SELF,
+    &op::WHERE_SELF_OUT,
+    &op::WHERE_SCALAR_SELF,
+    &op::WHERE_SCALAR_OTHER,
+    &op::WHERE_SCALAR,
+    &op::MASKED_FILL_SCALAR,
+    &op::MASKED_FILL_SCALAR_,
+    &op::MASKED_FILL,
+    &op::MASKED_FILL_,
+    &op::POW_TENSOR_TENSOR,
+    &op::POW_,
+    &op::POW_TENSOR_TENSOR_OUT,
+    &op::POW_TENSOR_SCALAR,
+    &op::POW_SCALAR_,
+    &op::POW_TENSOR_SCALAR_OUT,
+    &op::POW_SCALAR,
+    &op::POW_SCALAR_OUT,
+    &op::MSE_LOSS,
+    &op::MSE_LOSS_OUT,
+    &op::MSE_LOSS_BACKWARD,
+    &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
+        &op::EXP,
+        DispatchKey::Cpu,
+        &(native::exp as op::ExpFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP,
+        DispatchKey::Meta,
+        &(native::exp as op::ExpFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP_,
+        DispatchKey::Cpu,
+        &(native::exp_ as op::ExpFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP_,
+        DispatchKey::Meta,
+        &(native::exp_ as op::ExpFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP_OUT,
+        DispatchKey::Cpu,
+        &(native::exp_out as op::ExpOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP_OUT,
+        DispatchKey::Meta,
+        &(native::exp_out as op::ExpOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG,
+        DispatchKey::Cpu,
+        &(native::log as op::LogFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG,
+        DispatchKey::Meta,
+        &(native::log as op::LogFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_,
+        DispatchKey::Cpu,
+        &(native::log_ as op::LogFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_,
+        DispatchKey::Meta,
+        &(native::log_ as op::LogFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_OUT,
+        DispatchKey::Cpu,
+        &(native::log_out as op::LogOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_OUT,
+        DispatchKey::Meta,
+        &(native::log_out as op::LogOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT,
+        DispatchKey::Cpu,
+        &(native::sqrt as op::SqrtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT,
+        DispatchKey::Meta,
+        &(native::sqrt as op::SqrtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT_,
+        DispatchKey::Cpu,
+        &(native::sqrt_ as op::SqrtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT_,
+        DispatchKey::Meta,
+        &(native::sqrt_ as op::SqrtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT_OUT,
+        DispatchKey::Cpu,
+        &(native::sqrt_out as op::SqrtOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQRT_OUT,
+        DispatchKey::Meta,
+        &(native::sqrt_out as op::SqrtOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT,
+        DispatchKey::Cpu,
+        &(native::rsqrt as op::RsqrtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT,
+        DispatchKey::Meta,
+        &(native::rsqrt as op::RsqrtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT_,
+        DispatchKey::Cpu,
+        &(native::rsqrt_ as op::RsqrtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT_,
+        DispatchKey::Meta,
+        &(native::rsqrt_ as op::RsqrtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT_OUT,
+        DispatchKey::Cpu,
+        &(native::rsqrt_out as op::RsqrtOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSQRT_OUT,
+        DispatchKey::Meta,
+        &(native::rsqrt_out as op::RsqrtOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN,
+        DispatchKey::Cpu,
+        &(native::sin as op::SinFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN,
+        DispatchKey::Meta,
+        &(native::sin as op::SinFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN_,
+        DispatchKey::Cpu,
+        &(native::sin_ as op::SinFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN_,
+        DispatchKey::Meta,
+        &(native::sin_ as op::SinFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN_OUT,
+        DispatchKey::Cpu,
+        &(native::sin_out as op::SinOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIN_OUT,
+        DispatchKey::Meta,
+        &(native::sin_out as op::SinOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS,
+        DispatchKey::Cpu,
+        &(native::cos as op::CosFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS,
+        DispatchKey::Meta,
+        &(native::cos as op::CosFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS_,
+        DispatchKey::Cpu,
+        &(native::cos_ as op::CosFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS_,
+        DispatchKey::Meta,
+        &(native::cos_ as op::CosFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS_OUT,
+        DispatchKey::Cpu,
+        &(native::cos_out as op::CosOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COS_OUT,
+        DispatchKey::Meta,
+        &(native::cos_out as op::CosOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH,
+        DispatchKey::Cpu,
+        &(native::tanh as op::TanhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH,
+        DispatchKey::Meta,
+        &(native::tanh as op::TanhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_,
+        DispatchKey::Cpu,
+        &(native::tanh_ as op::TanhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_,
+        DispatchKey::Meta,
+        &(native::tanh_ as op::TanhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_OUT,
+        DispatchKey::Cpu,
+        &(native::tanh_out as op::TanhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_OUT,
+        DispatchKey::Meta,
+        &(native::tanh_out as op::TanhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID,
+        DispatchKey::Cpu,
+        &(native::sigmoid as op::SigmoidFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID,
+        DispatchKey::Meta,
+        &(native::sigmoid as op::SigmoidFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_,
+        DispatchKey::Cpu,
+        &(native::sigmoid_ as op::SigmoidFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_,
+        DispatchKey::Meta,
+        &(native::sigmoid_ as op::SigmoidFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_OUT,
+        DispatchKey::Cpu,
+        &(native::sigmoid_out as op::SigmoidOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_OUT,
+        DispatchKey::Meta,
+        &(native::sigmoid_out as op::SigmoidOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL,
+        DispatchKey::Cpu,
+        &(native::reciprocal as op::ReciprocalFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL,
+        DispatchKey::Meta,
+        &(native::reciprocal as op::ReciprocalFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL_,
+        DispatchKey::Cpu,
+        &(native::reciprocal_ as op::ReciprocalFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL_,
+        DispatchKey::Meta,
+        &(native::reciprocal_ as op::ReciprocalFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL_OUT,
+        DispatchKey::Cpu,
+        &(native::reciprocal_out as op::ReciprocalOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RECIPROCAL_OUT,
+        DispatchKey::Meta,
+        &(native::reciprocal_out as op::ReciprocalOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF,
+        DispatchKey::Cpu,
+        &(native::erf as op::ErfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF,
+        DispatchKey::Meta,
+        &(native::erf as op::ErfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF_,
+        DispatchKey::Cpu,
+        &(native::erf_ as op::ErfFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF_,
+        DispatchKey::Meta,
+        &(native::erf_ as op::ErfFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF_OUT,
+        DispatchKey::Cpu,
+        &(native::erf_out as op::ErfOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERF_OUT,
+        DispatchKey::Meta,
+        &(native::erf_out as op::ErfOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS,
+        DispatchKey::Cpu,
+        &(native::abs as op::AbsFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS,
+        DispatchKey::Meta,
+        &(native::abs as op::AbsFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS_,
+        DispatchKey::Cpu,
+        &(native::abs_ as op::AbsFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS_,
+        DispatchKey::Meta,
+        &(native::abs_ as op::AbsFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS_OUT,
+        DispatchKey::Cpu,
+        &(native::abs_out as op::AbsOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABS_OUT,
+        DispatchKey::Meta,
+        &(native::abs_out as op::AbsOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG,
+        DispatchKey::Cpu,
+        &(native::neg as op::NegFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG,
+        DispatchKey::Meta,
+        &(native::neg as op::NegFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG_,
+        DispatchKey::Cpu,
+        &(native::neg_ as op::NegFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG_,
+        DispatchKey::Meta,
+        &(native::neg_ as op::NegFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG_OUT,
+        DispatchKey::Cpu,
+        &(native::neg_out as op::NegOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEG_OUT,
+        DispatchKey::Meta,
+        &(native::neg_out as op::NegOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN,
+        DispatchKey::Cpu,
+        &(native::sign as op::SignFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN,
+        DispatchKey::Meta,
+        &(native::sign as op::SignFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN_,
+        DispatchKey::Cpu,
+        &(native::sign_ as op::SignFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN_,
+        DispatchKey::Meta,
+        &(native::sign_ as op::SignFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN_OUT,
+        DispatchKey::Cpu,
+        &(native::sign_out as op::SignOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGN_OUT,
+        DispatchKey::Meta,
+        &(native::sign_out as op::SignOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL,
+        DispatchKey::Cpu,
+        &(native::ceil as op::CeilFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL,
+        DispatchKey::Meta,
+        &(native::ceil as op::CeilFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL_,
+        DispatchKey::Cpu,
+        &(native::ceil_ as op::CeilFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL_,
+        DispatchKey::Meta,
+        &(native::ceil_ as op::CeilFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL_OUT,
+        DispatchKey::Cpu,
+        &(native::ceil_out as op::CeilOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CEIL_OUT,
+        DispatchKey::Meta,
+        &(native::ceil_out as op::CeilOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR,
+        DispatchKey::Cpu,
+        &(native::floor as op::FloorFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR,
+        DispatchKey::Meta,
+        &(native::floor as op::FloorFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_,
+        DispatchKey::Cpu,
+        &(native::floor_ as op::FloorFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_,
+        DispatchKey::Meta,
+        &(native::floor_ as op::FloorFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_OUT,
+        DispatchKey::Cpu,
+        &(native::floor_out as op::FloorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_OUT,
+        DispatchKey::Meta,
+        &(native::floor_out as op::FloorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU,
+        DispatchKey::Cpu,
+        &(native::relu as op::ReluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU,
+        DispatchKey::Meta,
+        &(native::relu as op::ReluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU_,
+        DispatchKey::Cpu,
+        &(native::relu_ as op::ReluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU_,
+        DispatchKey::Meta,
+        &(native::relu_ as op::ReluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU,
+        DispatchKey::Cpu,
+        &(native::gelu as op::GeluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU,
+        DispatchKey::Meta,
+        &(native::gelu as op::GeluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_,
+        DispatchKey::Cpu,
+        &(native::gelu_ as op::GeluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_,
+        DispatchKey::Meta,
+        &(native::gelu_ as op::GeluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_OUT,
+        DispatchKey::Cpu,
+        &(native::gelu_out as op::GeluOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_OUT,
+        DispatchKey::Meta,
+        &(native::gelu_out as op::GeluOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU,
+        DispatchKey::Cpu,
+        &(native::silu as op::SiluFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU,
+        DispatchKey::Meta,
+        &(native::silu as op::SiluFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_,
+        DispatchKey::Cpu,
+        &(native::silu_ as op::SiluFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_,
+        DispatchKey::Meta,
+        &(native::silu_ as op::SiluFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_OUT,
+        DispatchKey::Cpu,
+        &(native::silu_out as op::SiluOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_OUT,
+        DispatchKey::Meta,
+        &(native::silu_out as op::SiluOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD,
+        DispatchKey::Cpu,
+        &(native::threshold as op::ThresholdFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD,
+        DispatchKey::Meta,
+        &(native::threshold as op::ThresholdFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_,
+        DispatchKey::Cpu,
+        &(native::threshold_ as op::ThresholdFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_,
+        DispatchKey::Meta,
+        &(native::threshold_ as op::ThresholdFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_OUT,
+        DispatchKey::Cpu,
+        &(native::threshold_out as op::ThresholdOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_OUT,
+        DispatchKey::Meta,
+        &(native::threshold_out as op::ThresholdOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::sigmoid_backward as op::SigmoidBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_BACKWARD,
+        DispatchKey::Meta,
+        &(native::sigmoid_backward as op::SigmoidBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::sigmoid_backward_grad_input as op::SigmoidBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::sigmoid_backward_grad_input as op::SigmoidBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::tanh_backward as op::TanhBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_BACKWARD,
+        DispatchKey::Meta,
+        &(native::tanh_backward as op::TanhBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::tanh_backward_grad_input as op::TanhBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TANH_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::tanh_backward_grad_input as op::TanhBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::gelu_backward as op::GeluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_BACKWARD,
+        DispatchKey::Meta,
+        &(native::gelu_backward as op::GeluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::gelu_backward_grad_input as op::GeluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::gelu_backward_grad_input as op::GeluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::threshold_backward as op::ThresholdBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_BACKWARD,
+        DispatchKey::Meta,
+        &(native::threshold_backward as op::ThresholdBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::threshold_backward_grad_input as op::ThresholdBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::THRESHOLD_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::threshold_backward_grad_input as op::ThresholdBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::silu_backward as op::SiluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_BACKWARD,
+        DispatchKey::Meta,
+        &(native::silu_backward as op::SiluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::silu_backward_grad_input as op::SiluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SILU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::silu_backward_grad_input as op::SiluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNAN,
+        DispatchKey::Cpu,
+        &(native::isnan as op::IsnanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNAN,
+        DispatchKey::Meta,
+        &(native::isnan as op::IsnanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNAN_OUT,
+        DispatchKey::Cpu,
+        &(native::isnan_out as op::IsnanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNAN_OUT,
+        DispatchKey::Meta,
+        &(native::isnan_out as op::IsnanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT,
+        DispatchKey::Cpu,
+        &(native::logical_not as op::LogicalNotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT,
+        DispatchKey::Meta,
+        &(native::logical_not as op::LogicalNotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT_,
+        DispatchKey::Cpu,
+        &(native::logical_not_ as op::LogicalNotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT_,
+        DispatchKey::Meta,
+        &(native::logical_not_ as op::LogicalNotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT_OUT,
+        DispatchKey::Cpu,
+        &(native::logical_not_out as op::LogicalNotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_NOT_OUT,
+        DispatchKey::Meta,
+        &(native::logical_not_out as op::LogicalNotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND,
+        DispatchKey::Cpu,
+        &(native::logical_and as op::LogicalAndFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND,
+        DispatchKey::Meta,
+        &(native::logical_and as op::LogicalAndFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND_,
+        DispatchKey::Cpu,
+        &(native::logical_and_ as op::LogicalAndFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND_,
+        DispatchKey::Meta,
+        &(native::logical_and_ as op::LogicalAndFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND_OUT,
+        DispatchKey::Cpu,
+        &(native::logical_and_out as op::LogicalAndOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_AND_OUT,
+        DispatchKey::Meta,
+        &(native::logical_and_out as op::LogicalAndOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR,
+        DispatchKey::Cpu,
+        &(native::logical_or as op::LogicalOrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR,
+        DispatchKey::Meta,
+        &(native::logical_or as op::LogicalOrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR_,
+        DispatchKey::Cpu,
+        &(native::logical_or_ as op::LogicalOrFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR_,
+        DispatchKey::Meta,
+        &(native::logical_or_ as op::LogicalOrFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR_OUT,
+        DispatchKey::Cpu,
+        &(native::logical_or_out as op::LogicalOrOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_OR_OUT,
+        DispatchKey::Meta,
+        &(native::logical_or_out as op::LogicalOrOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT,
+        DispatchKey::Cpu,
+        &(native::bitwise_not as op::BitwiseNotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT,
+        DispatchKey::Meta,
+        &(native::bitwise_not as op::BitwiseNotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT_,
+        DispatchKey::Cpu,
+        &(native::bitwise_not_ as op::BitwiseNotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT_,
+        DispatchKey::Meta,
+        &(native::bitwise_not_ as op::BitwiseNotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_not_out as op::BitwiseNotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_NOT_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_not_out as op::BitwiseNotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ,
+        DispatchKey::Cpu,
+        &(native::eq as op::EqFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ,
+        DispatchKey::Meta,
+        &(native::eq as op::EqFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_,
+        DispatchKey::Cpu,
+        &(native::eq_ as op::EqFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_,
+        DispatchKey::Meta,
+        &(native::eq_ as op::EqFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::eq_tensor_out as op::EqTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::eq_tensor_out as op::EqTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR,
+        DispatchKey::Cpu,
+        &(native::eq_scalar as op::EqScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR,
+        DispatchKey::Meta,
+        &(native::eq_scalar as op::EqScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::eq_scalar_ as op::EqScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR_,
+        DispatchKey::Meta,
+        &(native::eq_scalar_ as op::EqScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::eq_scalar_out as op::EqScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQ_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::eq_scalar_out as op::EqScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE,
+        DispatchKey::Cpu,
+        &(native::ne as op::NeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE,
+        DispatchKey::Meta,
+        &(native::ne as op::NeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_,
+        DispatchKey::Cpu,
+        &(native::ne_ as op::NeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_,
+        DispatchKey::Meta,
+        &(native::ne_ as op::NeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::ne_tensor_out as op::NeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::ne_tensor_out as op::NeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR,
+        DispatchKey::Cpu,
+        &(native::ne_scalar as op::NeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR,
+        DispatchKey::Meta,
+        &(native::ne_scalar as op::NeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::ne_scalar_ as op::NeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR_,
+        DispatchKey::Meta,
+        &(native::ne_scalar_ as op::NeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::ne_scalar_out as op::NeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NE_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::ne_scalar_out as op::NeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT,
+        DispatchKey::Cpu,
+        &(native::lt as op::LtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT,
+        DispatchKey::Meta,
+        &(native::lt as op::LtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_,
+        DispatchKey::Cpu,
+        &(native::lt_ as op::LtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_,
+        DispatchKey::Meta,
+        &(native::lt_ as op::LtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::lt_tensor_out as op::LtTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::lt_tensor_out as op::LtTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR,
+        DispatchKey::Cpu,
+        &(native::lt_scalar as op::LtScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR,
+        DispatchKey::Meta,
+        &(native::lt_scalar as op::LtScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::lt_scalar_ as op::LtScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR_,
+        DispatchKey::Meta,
+        &(native::lt_scalar_ as op::LtScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::lt_scalar_out as op::LtScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LT_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::lt_scalar_out as op::LtScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE,
+        DispatchKey::Cpu,
+        &(native::le as op::LeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE,
+        DispatchKey::Meta,
+        &(native::le as op::LeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_,
+        DispatchKey::Cpu,
+        &(native::le_ as op::LeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_,
+        DispatchKey::Meta,
+        &(native::le_ as op::LeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::le_tensor_out as op::LeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::le_tensor_out as op::LeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR,
+        DispatchKey::Cpu,
+        &(native::le_scalar as op::LeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR,
+        DispatchKey::Meta,
+        &(native::le_scalar as op::LeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::le_scalar_ as op::LeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR_,
+        DispatchKey::Meta,
+        &(native::le_scalar_ as op::LeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::le_scalar_out as op::LeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LE_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::le_scalar_out as op::LeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT,
+        DispatchKey::Cpu,
+        &(native::gt as op::GtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT,
+        DispatchKey::Meta,
+        &(native::gt as op::GtFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_,
+        DispatchKey::Cpu,
+        &(native::gt_ as op::GtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_,
+        DispatchKey::Meta,
+        &(native::gt_ as op::GtFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::gt_tensor_out as op::GtTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::gt_tensor_out as op::GtTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR,
+        DispatchKey::Cpu,
+        &(native::gt_scalar as op::GtScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR,
+        DispatchKey::Meta,
+        &(native::gt_scalar as op::GtScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::gt_scalar_ as op::GtScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR_,
+        DispatchKey::Meta,
+        &(native::gt_scalar_ as op::GtScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::gt_scalar_out as op::GtScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GT_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::gt_scalar_out as op::GtScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE,
+        DispatchKey::Cpu,
+        &(native::ge as op::GeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE,
+        DispatchKey::Meta,
+        &(native::ge as op::GeFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_,
+        DispatchKey::Cpu,
+        &(native::ge_ as op::GeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_,
+        DispatchKey::Meta,
+        &(native::ge_ as op::GeFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::ge_tensor_out as op::GeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::ge_tensor_out as op::GeTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR,
+        DispatchKey::Cpu,
+        &(native::ge_scalar as op::GeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR,
+        DispatchKey::Meta,
+        &(native::ge_scalar as op::GeScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::ge_scalar_ as op::GeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR_,
+        DispatchKey::Meta,
+        &(native::ge_scalar_ as op::GeScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::ge_scalar_out as op::GeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GE_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::ge_scalar_out as op::GeScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::ADD,
         DispatchKey::Cpu,
         &(native::add as op::AddFn),
@@ -564,6 +9155,138 @@ static KERNELS: &[Registration] = &[
         &op::ADD_OUT,
         DispatchKey::Meta,
         &(native::add_out as op::AddOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADD_SCALAR,
+        DispatchKey::Cpu,
+        &(native::add_scalar as op::AddScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADD_SCALAR,
+        DispatchKey::Meta,
+        &(native::add_scalar as op::AddScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADD_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::add_scalar_ as op::AddScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADD_SCALAR_,
+        DispatchKey::Meta,
+        &(native::add_scalar_ as op::AddScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB,
+        DispatchKey::Cpu,
+        &(native::sub as op::SubFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB,
+        DispatchKey::Meta,
+        &(native::sub as op::SubFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_,
+        DispatchKey::Cpu,
+        &(native::sub_ as op::SubFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_,
+        DispatchKey::Meta,
+        &(native::sub_ as op::SubFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_OUT,
+        DispatchKey::Cpu,
+        &(native::sub_out as op::SubOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_OUT,
+        DispatchKey::Meta,
+        &(native::sub_out as op::SubOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR,
+        DispatchKey::Cpu,
+        &(native::sub_scalar as op::SubScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR,
+        DispatchKey::Meta,
+        &(native::sub_scalar as op::SubScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::sub_scalar_ as op::SubScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR_,
+        DispatchKey::Meta,
+        &(native::sub_scalar_ as op::SubScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB,
+        DispatchKey::Cpu,
+        &(native::rsub as op::RsubFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB,
+        DispatchKey::Meta,
+        &(native::rsub as op::RsubFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::rsub_tensor_out as op::RsubTensorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::rsub_tensor_out as op::RsubTensorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_SCALAR,
+        DispatchKey::Cpu,
+        &(native::rsub_scalar as op::RsubScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_SCALAR,
+        DispatchKey::Meta,
+        &(native::rsub_scalar as op::RsubScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::rsub_scalar_out as op::RsubScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RSUB_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::rsub_scalar_out as op::RsubScalarOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
@@ -603,112 +9326,790 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG,
+        &op::MUL_SCALAR,
         DispatchKey::Cpu,
-        &(native::neg as op::NegFn),
+        &(native::mul_scalar as op::MulScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MUL_SCALAR,
+        DispatchKey::Meta,
+        &(native::mul_scalar as op::MulScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MUL_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::mul_scalar_ as op::MulScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MUL_SCALAR_,
+        DispatchKey::Meta,
+        &(native::mul_scalar_ as op::MulScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV,
+        DispatchKey::Cpu,
+        &(native::div as op::DivFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV,
+        DispatchKey::Meta,
+        &(native::div as op::DivFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_,
+        DispatchKey::Cpu,
+        &(native::div_ as op::DivFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_,
+        DispatchKey::Meta,
+        &(native::div_ as op::DivFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_OUT,
+        DispatchKey::Cpu,
+        &(native::div_out as op::DivOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_OUT,
+        DispatchKey::Meta,
+        &(native::div_out as op::DivOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR,
+        DispatchKey::Cpu,
+        &(native::div_scalar as op::DivScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR,
+        DispatchKey::Meta,
+        &(native::div_scalar as op::DivScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::div_scalar_ as op::DivScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_,
+        DispatchKey::Meta,
+        &(native::div_scalar_ as op::DivScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_TENSOR_MODE,
+        DispatchKey::Cpu,
+        &(native::div_tensor_mode as op::DivTensorModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_TENSOR_MODE,
+        DispatchKey::Meta,
+        &(native::div_tensor_mode as op::DivTensorModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_TENSOR_MODE_,
+        DispatchKey::Cpu,
+        &(native::div_tensor_mode_ as op::DivTensorModeFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_TENSOR_MODE_,
+        DispatchKey::Meta,
+        &(native::div_tensor_mode_ as op::DivTensorModeFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_OUT_MODE,
+        DispatchKey::Cpu,
+        &(native::div_out_mode as op::DivOutModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_OUT_MODE,
+        DispatchKey::Meta,
+        &(native::div_out_mode as op::DivOutModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE,
+        DispatchKey::Cpu,
+        &(native::div_scalar_mode as op::DivScalarModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE,
+        DispatchKey::Meta,
+        &(native::div_scalar_mode as op::DivScalarModeFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE_,
+        DispatchKey::Cpu,
+        &(native::div_scalar_mode_ as op::DivScalarModeFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE_,
+        DispatchKey::Meta,
+        &(native::div_scalar_mode_ as op::DivScalarModeFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MAXIMUM,
+        DispatchKey::Cpu,
+        &(native::maximum as op::MaximumFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG,
+        &op::MAXIMUM,
         DispatchKey::Meta,
-        &(native::neg as op::NegFn),
+        &(native::maximum as op::MaximumFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG_,
+        &op::MAXIMUM_OUT,
         DispatchKey::Cpu,
-        &(native::neg_ as op::NegFn_),
+        &(native::maximum_out as op::MaximumOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG_,
+        &op::MAXIMUM_OUT,
         DispatchKey::Meta,
-        &(native::neg_ as op::NegFn_),
+        &(native::maximum_out as op::MaximumOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG_OUT,
+        &op::MINIMUM,
         DispatchKey::Cpu,
-        &(native::neg_out as op::NegOutFn),
+        &(native::minimum as op::MinimumFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::NEG_OUT,
+        &op::MINIMUM,
         DispatchKey::Meta,
-        &(native::neg_out as op::NegOutFn),
+        &(native::minimum as op::MinimumFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP,
+        &op::MINIMUM_OUT,
         DispatchKey::Cpu,
-        &(native::exp as op::ExpFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::minimum_out as op::MinimumOutFn),
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP,
+        &op::MINIMUM_OUT,
         DispatchKey::Meta,
-        &(native::exp as op::ExpFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::minimum_out as op::MinimumOutFn),
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP_,
+        &op::MAX_OTHER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::max_other as op::MaxOtherFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MAX_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::max_out as op::MaxOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MIN_OTHER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::min_other as op::MinOtherFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MIN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::min_out as op::MinOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP,
         DispatchKey::Cpu,
-        &(native::exp_ as op::ExpFn_),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp as op::ClampFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP_,
+        &op::CLAMP,
         DispatchKey::Meta,
-        &(native::exp_ as op::ExpFn_),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp as op::ClampFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP_OUT,
+        &op::CLAMP_,
         DispatchKey::Cpu,
-        &(native::exp_out as op::ExpOutFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_ as op::ClampFn_),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EXP_OUT,
+        &op::CLAMP_,
         DispatchKey::Meta,
-        &(native::exp_out as op::ExpOutFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_ as op::ClampFn_),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ,
+        &op::CLAMP_OUT,
         DispatchKey::Cpu,
-        &(native::eq as op::EqFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_out as op::ClampOutFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ,
+        &op::CLAMP_OUT,
         DispatchKey::Meta,
-        &(native::eq as op::EqFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_out as op::ClampOutFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ_,
+        &op::CLAMP_TENSOR,
         DispatchKey::Cpu,
-        &(native::eq_ as op::EqFn_),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_tensor as op::ClampTensorFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ_,
+        &op::CLAMP_TENSOR,
         DispatchKey::Meta,
-        &(native::eq_ as op::EqFn_),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_tensor as op::ClampTensorFn),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ_TENSOR_OUT,
+        &op::CLAMP_TENSOR_,
         DispatchKey::Cpu,
-        &(native::eq_tensor_out as op::EqTensorOutFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_tensor_ as op::ClampTensorFn_),
+        "aten/src/native/pointwise.rs",
     ),
     Registration::new(
-        &op::EQ_TENSOR_OUT,
+        &op::CLAMP_TENSOR_,
         DispatchKey::Meta,
-        &(native::eq_tensor_out as op::EqTensorOutFn),
-        "aten/src/generated/pointwise.rs",
+        &(native::clamp_tensor_ as op::ClampTensorFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::clamp_tensor_out as op::ClampTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::clamp_tensor_out as op::ClampTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX,
+        DispatchKey::Cpu,
+        &(native::clamp_max as op::ClampMaxFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX,
+        DispatchKey::Meta,
+        &(native::clamp_max as op::ClampMaxFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_,
+        DispatchKey::Cpu,
+        &(native::clamp_max_ as op::ClampMaxFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_,
+        DispatchKey::Meta,
+        &(native::clamp_max_ as op::ClampMaxFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_OUT,
+        DispatchKey::Cpu,
+        &(native::clamp_max_out as op::ClampMaxOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_OUT,
+        DispatchKey::Meta,
+        &(native::clamp_max_out as op::ClampMaxOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN,
+        DispatchKey::Cpu,
+        &(native::clamp_min as op::ClampMinFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN,
+        DispatchKey::Meta,
+        &(native::clamp_min as op::ClampMinFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_,
+        DispatchKey::Cpu,
+        &(native::clamp_min_ as op::ClampMinFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_,
+        DispatchKey::Meta,
+        &(native::clamp_min_ as op::ClampMinFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_OUT,
+        DispatchKey::Cpu,
+        &(native::clamp_min_out as op::ClampMinOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_OUT,
+        DispatchKey::Meta,
+        &(native::clamp_min_out as op::ClampMinOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR,
+        DispatchKey::Cpu,
+        &(native::clamp_max_tensor as op::ClampMaxTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR,
+        DispatchKey::Meta,
+        &(native::clamp_max_tensor as op::ClampMaxTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR_,
+        DispatchKey::Cpu,
+        &(native::clamp_max_tensor_ as op::ClampMaxTensorFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR_,
+        DispatchKey::Meta,
+        &(native::clamp_max_tensor_ as op::ClampMaxTensorFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::clamp_max_tensor_out as op::ClampMaxTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MAX_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::clamp_max_tensor_out as op::ClampMaxTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR,
+        DispatchKey::Cpu,
+        &(native::clamp_min_tensor as op::ClampMinTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR,
+        DispatchKey::Meta,
+        &(native::clamp_min_tensor as op::ClampMinTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR_,
+        DispatchKey::Cpu,
+        &(native::clamp_min_tensor_ as op::ClampMinTensorFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR_,
+        DispatchKey::Meta,
+        &(native::clamp_min_tensor_ as op::ClampMinTensorFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::clamp_min_tensor_out as op::ClampMinTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLAMP_MIN_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::clamp_min_tensor_out as op::ClampMinTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR,
+        DispatchKey::Cpu,
+        &(native::lerp_scalar as op::LerpScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR,
+        DispatchKey::Meta,
+        &(native::lerp_scalar as op::LerpScalarFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::lerp_scalar_ as op::LerpScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR_,
+        DispatchKey::Meta,
+        &(native::lerp_scalar_ as op::LerpScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::lerp_scalar_out as op::LerpScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::lerp_scalar_out as op::LerpScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP,
+        DispatchKey::Cpu,
+        &(native::lerp as op::LerpFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP,
+        DispatchKey::Meta,
+        &(native::lerp as op::LerpFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_,
+        DispatchKey::Cpu,
+        &(native::lerp_ as op::LerpFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_,
+        DispatchKey::Meta,
+        &(native::lerp_ as op::LerpFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::lerp_tensor_out as op::LerpTensorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LERP_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::lerp_tensor_out as op::LerpTensorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL,
+        DispatchKey::Cpu,
+        &(native::addcmul as op::AddcmulFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL,
+        DispatchKey::Meta,
+        &(native::addcmul as op::AddcmulFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL_,
+        DispatchKey::Cpu,
+        &(native::addcmul_ as op::AddcmulFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL_,
+        DispatchKey::Meta,
+        &(native::addcmul_ as op::AddcmulFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL_OUT,
+        DispatchKey::Cpu,
+        &(native::addcmul_out as op::AddcmulOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCMUL_OUT,
+        DispatchKey::Meta,
+        &(native::addcmul_out as op::AddcmulOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV,
+        DispatchKey::Cpu,
+        &(native::addcdiv as op::AddcdivFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV,
+        DispatchKey::Meta,
+        &(native::addcdiv as op::AddcdivFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV_,
+        DispatchKey::Cpu,
+        &(native::addcdiv_ as op::AddcdivFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV_,
+        DispatchKey::Meta,
+        &(native::addcdiv_ as op::AddcdivFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV_OUT,
+        DispatchKey::Cpu,
+        &(native::addcdiv_out as op::AddcdivOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADDCDIV_OUT,
+        DispatchKey::Meta,
+        &(native::addcdiv_out as op::AddcdivOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SELF,
+        DispatchKey::Cpu,
+        &(native::where_self as op::WhereSelfFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SELF,
+        DispatchKey::Meta,
+        &(native::where_self as op::WhereSelfFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SELF_OUT,
+        DispatchKey::Cpu,
+        &(native::where_self_out as op::WhereSelfOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SELF_OUT,
+        DispatchKey::Meta,
+        &(native::where_self_out as op::WhereSelfOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SCALAR_SELF,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::where_scalar_self as op::WhereScalarSelfFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SCALAR_OTHER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::where_scalar_other as op::WhereScalarOtherFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::WHERE_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::where_scalar as op::WhereScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL_SCALAR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill_scalar as op::MaskedFillScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL_SCALAR_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill_scalar_ as op::MaskedFillScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill as op::MaskedFillFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill_ as op::MaskedFillFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::pow_tensor_tensor as op::PowTensorTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_TENSOR,
+        DispatchKey::Meta,
+        &(native::pow_tensor_tensor as op::PowTensorTensorFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_,
+        DispatchKey::Cpu,
+        &(native::pow_ as op::PowFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_,
+        DispatchKey::Meta,
+        &(native::pow_ as op::PowFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::pow_tensor_tensor_out as op::PowTensorTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::pow_tensor_tensor_out as op::PowTensorTensorOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_SCALAR,
+        DispatchKey::Cpu,
+        &(native::pow_tensor_scalar as op::PowTensorScalarFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_SCALAR,
+        DispatchKey::Meta,
+        &(native::pow_tensor_scalar as op::PowTensorScalarFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::pow_scalar_ as op::PowScalarFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR_,
+        DispatchKey::Meta,
+        &(native::pow_scalar_ as op::PowScalarFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::pow_tensor_scalar_out as op::PowTensorScalarOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_TENSOR_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::pow_tensor_scalar_out as op::PowTensorScalarOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR,
+        DispatchKey::Cpu,
+        &(native::pow_scalar as op::PowScalarFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR,
+        DispatchKey::Meta,
+        &(native::pow_scalar as op::PowScalarFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::pow_scalar_out as op::PowScalarOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POW_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::pow_scalar_out as op::PowScalarOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS,
+        DispatchKey::Cpu,
+        &(native::mse_loss as op::MseLossFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS,
+        DispatchKey::Meta,
+        &(native::mse_loss as op::MseLossFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_OUT,
+        DispatchKey::Cpu,
+        &(native::mse_loss_out as op::MseLossOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_OUT,
+        DispatchKey::Meta,
+        &(native::mse_loss_out as op::MseLossOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::mse_loss_backward as op::MseLossBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_BACKWARD,
+        DispatchKey::Meta,
+        &(native::mse_loss_backward as op::MseLossBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
     ),
 ];
 inventory::submit! {
