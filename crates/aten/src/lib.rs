@@ -9,6 +9,7 @@ pub mod accessor;
 pub mod boxed;
 pub mod composite;
 pub mod dispatch;
+pub mod extension;
 #[rustfmt::skip]
 pub mod generated;
 pub mod hooks;
