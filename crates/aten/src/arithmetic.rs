@@ -57,9 +57,7 @@ macro_rules! right_numbers {
         }
     )* };
 }
-right_numbers!(
-    Scalar, bool, f64, f32, f16, bf16, i64, i32, i16, i8, usize, u32, u16, u8, Complex<f64>, Complex<f32>
-);
+right_numbers!(Scalar, bool, f64, f32, f16, bf16, i64, i32, i16, i8, usize, u32, u16, u8, Complex<f64>, Complex<f32>);
 
 /// Operators of two operands: `Trait method(left, right) = result;`.
 macro_rules! binary {
