@@ -27,6 +27,7 @@
 //!
 //! Nothing here knows of nodes or wrappers: those are [`crate::autograd`]'s.
 
+mod arithmetic;
 mod lower;
 mod saved;
 mod value;
