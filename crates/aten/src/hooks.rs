@@ -17,8 +17,31 @@ pub trait GradFn: Send + Sync {
     fn as_any(self: Arc<Self>) -> Arc<dyn std::any::Any + Send + Sync>;
 }
 
+/// Removes a hook from where it was registered. Dropping the handle leaves the hook in place.
+pub struct HookHandle(Box<dyn Fn() + Send + Sync>);
+
+impl HookHandle {
+    /// A handle that calls `remove`, which must do nothing when called again.
+    pub fn new(remove: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Box::new(remove))
+    }
+
+    /// Removes the hook; it will not run again.
+    pub fn remove(&self) {
+        (self.0)();
+    }
+}
+
+/// A function that sees the gradient of a tensor; what it returns replaces it.
+pub type TensorHook = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
+
+/// A function that runs after the gradient of a leaf was accumulated.
+pub type PostAccumulateHook = Arc<dyn Fn(&Tensor) -> Result<()> + Send + Sync>;
+
 /// The functions of an autograd engine.
 pub struct AutogradHooks {
+    /// `Tensor::requires_grad`, for tensors with autograd state whose own flag is off: views follow their base
+    pub requires_grad: fn(&Tensor) -> bool,
     /// `Tensor::requires_grad_`
     pub requires_grad_: fn(&Tensor, bool) -> Result<()>,
     /// `Tensor::grad`
@@ -37,6 +60,14 @@ pub struct AutogradHooks {
     pub retain_grad: fn(&Tensor) -> Result<()>,
     /// `Tensor::retains_grad`
     pub retains_grad: fn(&Tensor) -> bool,
+    /// `Tensor::base`
+    pub base: fn(&Tensor) -> Option<Tensor>,
+    /// `Tensor::data`
+    pub data: fn(&Tensor) -> Tensor,
+    /// `Tensor::register_hook`
+    pub register_hook: fn(&Tensor, TensorHook) -> Result<HookHandle>,
+    /// `Tensor::register_post_accumulate_grad_hook`
+    pub register_post_accumulate_grad_hook: fn(&Tensor, PostAccumulateHook) -> Result<HookHandle>,
     /// `Tensor::backward`: root, gradient, retain_graph, create_graph, inputs
     pub backward: fn(&Tensor, Option<&Tensor>, Option<bool>, bool, Option<&[&Tensor]>) -> Result<()>,
 }
@@ -52,6 +83,11 @@ pub fn autograd() -> Result<&'static AutogradHooks> {
         Some(hooks) => Ok(hooks),
         None => bail!(Runtime, "no autograd engine is linked into this program: depend on the crate `tensor`"),
     }
+}
+
+/// What autograd says of a tensor whose own flag is off.
+pub(crate) fn view_requires_grad(tensor: &Tensor) -> bool {
+    autograd().is_ok_and(|hooks| (hooks.requires_grad)(tensor))
 }
 
 impl Tensor {
@@ -114,6 +150,38 @@ impl Tensor {
     /// True after `retain_grad` (`Tensor.retains_grad`).
     pub fn retains_grad(&self) -> bool {
         autograd().is_ok_and(|hooks| (hooks.retains_grad)(self))
+    }
+
+    /// The tensor that this one is a differentiable view of (`Tensor._base`).
+    pub fn base(&self) -> Option<Self> {
+        autograd().ok().and_then(|hooks| (hooks.base)(self))
+    }
+
+    /// The same elements with a version of their own and no graph (`Tensor.data`): writes through it are not noticed.
+    pub fn data(&self) -> Self {
+        autograd().map_or_else(|_| self.clone(), |hooks| (hooks.data)(self))
+    }
+
+    /// Registers a function that sees this tensor's gradient in every backward; what it returns replaces the gradient.
+    ///
+    /// # Errors
+    /// When the tensor does not require a gradient.
+    pub fn register_hook(
+        &self,
+        hook: impl Fn(&Self) -> Result<Option<Self>> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        (autograd()?.register_hook)(self, Arc::new(hook))
+    }
+
+    /// Registers a function that runs after this leaf's gradient was accumulated.
+    ///
+    /// # Errors
+    /// When the tensor does not require a gradient or is no leaf.
+    pub fn register_post_accumulate_grad_hook(
+        &self,
+        hook: impl Fn(&Self) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        (autograd()?.register_post_accumulate_grad_hook)(self, Arc::new(hook))
     }
 
     /// Accumulates the gradients of this scalar into the leaves of its graph (`Tensor.backward()`).

@@ -1,11 +1,32 @@
 //! Element-wise operators around a planned iterator: the standard shape rules, and the run of a kernel with its casts.
 
 use tensor_core::iter::{IterConfig, TensorIter};
-use tensor_core::{Device, Result};
+use tensor_core::{Device, Result, Scalar};
 
 use crate::composite::copy;
 use crate::kernels::{Columns, IterKernel};
-use crate::{Out, Tensor};
+use crate::{Arg, Out, Tensor};
+
+/// What a shape rule takes as an input: a tensor, or a number that promotes as one.
+pub trait Term<'a> {
+    /// The tensor; a wrapped one for a number.
+    ///
+    /// # Errors
+    /// When a number cannot be allocated as a tensor.
+    fn term(self) -> Result<Arg<'a>>;
+}
+impl<'a> Term<'a> for &'a Tensor {
+    #[inline]
+    fn term(self) -> Result<Arg<'a>> {
+        Ok(Arg::Ref(self))
+    }
+}
+impl<'a> Term<'a> for Scalar {
+    #[inline]
+    fn term(self) -> Result<Arg<'a>> {
+        Tensor::wrapped_number(self).map(Arg::Owned)
+    }
+}
 
 /// One input and an output of its dtype.
 pub fn unary(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
@@ -23,17 +44,20 @@ pub fn predicate(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
 }
 
 /// Two inputs that broadcast and promote.
-pub fn binary(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+pub fn binary<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
+    let (a, b) = (a.term()?, b.term()?);
     IterConfig::binary_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 
 /// Two inputs that broadcast and promote; integers compute in the default float dtype.
-pub fn binary_float(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+pub fn binary_float<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
+    let (a, b) = (a.term()?, b.term()?);
     IterConfig::binary_float_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 
 /// Two inputs that broadcast and promote, and a truth value.
-pub fn comparison(out: Out<'_>, a: &Tensor, b: &Tensor) -> Result<TensorIter> {
+pub fn comparison<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
+    let (a, b) = (a.term()?, b.term()?);
     IterConfig::comparison_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 

@@ -3,6 +3,8 @@
 use tensor_core::iter::TensorIter;
 use tensor_core::{DType, Device, Error, ErrorKind, Result, Scalar};
 
+use crate::Tensor;
+
 /// A kernel that fills the outputs of a planned iterator.
 pub type IterKernel = fn(&TensorIter) -> Result<()>;
 
@@ -48,6 +50,18 @@ pub fn no_table(family: &str, device: Device) -> Error {
 
 /// `out = beta * out + alpha * a @ b` over matrices of any strides; with `beta` 0 the old elements do not matter.
 pub type GemmKernel =
-    fn(out: &crate::Tensor, a: &crate::Tensor, b: &crate::Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
+    fn(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
+
+/// Reduces the middle dimension of a contiguous `x` (A, R, B) into a dense `out` of A x B elements.
+pub type ReduceKernel = fn(out: &Tensor, x: &Tensor) -> Result<()>;
+
+/// A [`ReduceKernel`] with a number: the correction of a variance, the order of a norm.
+pub type ReduceWithKernel = fn(out: &Tensor, x: &Tensor, number: f64) -> Result<()>;
+
+/// A [`ReduceKernel`] with two results: a selected element of each lane, and its index.
+pub type SelectingKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()>;
+
+/// Runs along the middle dimension of a contiguous `x` (A, R, B); `out` has the same shape.
+pub type ScanKernel = fn(out: &Tensor, x: &Tensor) -> Result<()>;
 
 pub use crate::generated::kernels::*;

@@ -54,13 +54,17 @@ impl Tensor {
         is_wrapped_number() -> bool;
         /// True for a tensor made in inference mode.
         is_inference() -> bool;
-        /// True if a gradient flows to or through this tensor.
-        requires_grad() -> bool;
         /// How many in-place operations have changed the elements (`_version`).
         ///
         /// # Errors
         /// For inference tensors.
         version() -> Result<u32>;
+    }
+
+    /// True if a gradient flows to or through this tensor.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        self.0.requires_grad() || (self.0.autograd().is_some() && crate::hooks::view_requires_grad(self))
     }
 
     /// The handle of a core tensor.

@@ -5,4 +5,6 @@
 pub mod copy;
 pub mod factory;
 pub mod fill;
+pub mod pointwise;
+pub mod reduce;
 pub mod view;

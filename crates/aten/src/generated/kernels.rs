@@ -179,6 +179,8 @@ pub struct PointwiseKernels {
     pub logical_or: Columns<IterKernel>,
     /// `lt_cpu`
     pub lt: Columns<IterKernel>,
+    /// `masked_fill`
+    pub masked_fill: Columns<IterKernel>,
     /// `maximum_cpu`
     pub maximum: Columns<IterKernel>,
     /// `minimum_cpu`
@@ -264,6 +266,7 @@ impl PointwiseKernels {
         logical_not: Columns::NONE,
         logical_or: Columns::NONE,
         lt: Columns::NONE,
+        masked_fill: Columns::NONE,
         maximum: Columns::NONE,
         minimum: Columns::NONE,
         mse: Columns::NONE,
@@ -308,19 +311,19 @@ impl PointwiseKernels {
             ("lerp_scalar", self.lerp_scalar.dtypes()), ("log", self.log.dtypes()),
             ("logical_and", self.logical_and.dtypes()), ("logical_not", self.logical_not
             .dtypes()), ("logical_or", self.logical_or.dtypes()), ("lt", self.lt
-            .dtypes()), ("maximum", self.maximum.dtypes()), ("minimum", self.minimum
-            .dtypes()), ("mse", self.mse.dtypes()), ("mse_backward", self.mse_backward
-            .dtypes()), ("mul", self.mul.dtypes()), ("ne", self.ne.dtypes()), ("neg",
-            self.neg.dtypes()), ("pow", self.pow.dtypes()), ("pow_scalar", self
-            .pow_scalar.dtypes()), ("reciprocal", self.reciprocal.dtypes()), ("relu",
-            self.relu.dtypes()), ("rsqrt", self.rsqrt.dtypes()), ("select", self.select
-            .dtypes()), ("sigmoid", self.sigmoid.dtypes()), ("sigmoid_backward", self
-            .sigmoid_backward.dtypes()), ("sign", self.sign.dtypes()), ("silu", self.silu
-            .dtypes()), ("silu_backward", self.silu_backward.dtypes()), ("sin", self.sin
-            .dtypes()), ("sqrt", self.sqrt.dtypes()), ("sub", self.sub.dtypes()),
-            ("tanh", self.tanh.dtypes()), ("tanh_backward", self.tanh_backward.dtypes()),
-            ("threshold", self.threshold.dtypes()), ("threshold_backward", self
-            .threshold_backward.dtypes())
+            .dtypes()), ("masked_fill", self.masked_fill.dtypes()), ("maximum", self
+            .maximum.dtypes()), ("minimum", self.minimum.dtypes()), ("mse", self.mse
+            .dtypes()), ("mse_backward", self.mse_backward.dtypes()), ("mul", self.mul
+            .dtypes()), ("ne", self.ne.dtypes()), ("neg", self.neg.dtypes()), ("pow",
+            self.pow.dtypes()), ("pow_scalar", self.pow_scalar.dtypes()), ("reciprocal",
+            self.reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("rsqrt", self.rsqrt
+            .dtypes()), ("select", self.select.dtypes()), ("sigmoid", self.sigmoid
+            .dtypes()), ("sigmoid_backward", self.sigmoid_backward.dtypes()), ("sign",
+            self.sign.dtypes()), ("silu", self.silu.dtypes()), ("silu_backward", self
+            .silu_backward.dtypes()), ("sin", self.sin.dtypes()), ("sqrt", self.sqrt
+            .dtypes()), ("sub", self.sub.dtypes()), ("tanh", self.tanh.dtypes()),
+            ("tanh_backward", self.tanh_backward.dtypes()), ("threshold", self.threshold
+            .dtypes()), ("threshold_backward", self.threshold_backward.dtypes())
         ]
     }
 }
@@ -348,6 +351,84 @@ pub fn pointwise(device: Device) -> Result<&'static PointwiseKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("pointwise", device))
 }
+/// The kernels of `reduce`: a column a dtype.
+pub struct ReduceKernels {
+    /// `all`
+    pub all: Columns<ReduceKernel>,
+    /// `max_values_cpu`
+    pub amax: Columns<ReduceKernel>,
+    /// `min_values_cpu`
+    pub amin: Columns<ReduceKernel>,
+    /// `any`
+    pub any: Columns<ReduceKernel>,
+    /// `cumsum_out_cpu`
+    pub cumsum: Columns<ScanKernel>,
+    /// `max_cpu`
+    pub max_dim: Columns<SelectingKernel>,
+    /// `mean_cpu`
+    pub mean: Columns<ReduceKernel>,
+    /// `min_cpu`
+    pub min_dim: Columns<SelectingKernel>,
+    /// `norm_cpu`
+    pub norm: Columns<ReduceWithKernel>,
+    /// `prod_cpu`
+    pub prod: Columns<ReduceKernel>,
+    /// `sum_cpu`
+    pub sum: Columns<ReduceKernel>,
+    /// `std_cpu`
+    pub var: Columns<ReduceWithKernel>,
+}
+impl ReduceKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        all: Columns::NONE,
+        amax: Columns::NONE,
+        amin: Columns::NONE,
+        any: Columns::NONE,
+        cumsum: Columns::NONE,
+        max_dim: Columns::NONE,
+        mean: Columns::NONE,
+        min_dim: Columns::NONE,
+        norm: Columns::NONE,
+        prod: Columns::NONE,
+        sum: Columns::NONE,
+        var: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("all", self.all.dtypes()), ("amax", self.amax.dtypes()), ("amin", self.amin
+            .dtypes()), ("any", self.any.dtypes()), ("cumsum", self.cumsum.dtypes()),
+            ("max_dim", self.max_dim.dtypes()), ("mean", self.mean.dtypes()), ("min_dim",
+            self.min_dim.dtypes()), ("norm", self.norm.dtypes()), ("prod", self.prod
+            .dtypes()), ("sum", self.sum.dtypes()), ("var", self.var.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `reduce`: what it submits.
+pub struct ReduceTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static ReduceKernels,
+}
+inventory::collect!(ReduceTable);
+/// The kernels of `reduce` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
+    static FOUND: [OnceLock<Option<&'static ReduceKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<ReduceTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
+}
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
@@ -362,6 +443,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));
+    }
+    if let Ok(table) = reduce(device) {
+        all.push(("reduce", table.coverage()));
     }
     all
 }

@@ -1,15 +1,16 @@
-//! Checks of `add`, `sub` and `neg` beyond promotion.
+//! Shape and dtype rules of element-wise operators that check more than their kind's standard rule.
 
-use tensor_core::iter::TensorIter;
+use tensor_core::iter::{IterConfig, TensorIter};
 use tensor_core::{DType, Result, Scalar, check};
 
-use crate::{Out, Tensor, iterate};
+use crate::iterate::{self, Term};
+use crate::{Out, Tensor};
 
 /// Refuses an `alpha` of a higher category than the computation's (`alpha_check`).
-pub fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
+fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
     check!(!alpha.is_boolean() || dtype == DType::Bool, "Boolean alpha only supported for Boolean results.");
     check!(
-        dtype.is_floating_point() || dtype.is_complex() || alpha.is_integral(true),
+        dtype.is_differentiable() || alpha.is_integral(true),
         "For integral input tensors, argument alpha must not be a floating point number."
     );
     check!(
@@ -20,8 +21,56 @@ pub fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
 }
 
 /// `self + alpha * other`
-pub fn add(out: Out<'_>, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<TensorIter> {
+pub fn add<'a>(out: Out<'_>, self_: &'a Tensor, other: impl Term<'a>, alpha: Scalar) -> Result<TensorIter> {
     let iter = iterate::binary(out, self_, other)?;
+    check_alpha(iter.common_dtype(), alpha)?;
+    Ok(iter)
+}
+
+/// `self + alpha * other` with a number
+pub fn add_scalar(out: Out<'_>, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<TensorIter> {
+    add(out, self_, other, alpha)
+}
+
+fn check_sub(a: DType, b: DType) -> Result<()> {
+    check!(
+        a != DType::Bool || b != DType::Bool,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator \
+         instead."
+    );
+    check!(
+        a != DType::Bool && b != DType::Bool,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the \
+         `~` or `logical_not()` operator instead."
+    );
+    Ok(())
+}
+
+/// `self - alpha * other`
+pub fn sub(out: Out<'_>, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<TensorIter> {
+    check_sub(self_.dtype(), other.dtype())?;
+    let iter = iterate::binary(out, self_, other)?;
+    check_alpha(iter.common_dtype(), alpha)?;
+    Ok(iter)
+}
+
+/// `self - alpha * other` with a number
+pub fn sub_scalar(out: Out<'_>, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<TensorIter> {
+    check_sub(self_.dtype(), other.dtype())?;
+    let iter = iterate::binary(out, self_, other)?;
+    check_alpha(iter.common_dtype(), alpha)?;
+    Ok(iter)
+}
+
+/// `other - alpha * self`
+pub fn rsub(out: Out<'_>, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<TensorIter> {
+    sub(out, other, self_, alpha)
+}
+
+/// `other - alpha * self` with a number
+pub fn rsub_scalar(out: Out<'_>, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<TensorIter> {
+    check_sub(other.dtype(), self_.dtype())?;
+    let iter = iterate::binary(out, other, self_)?;
     check_alpha(iter.common_dtype(), alpha)?;
     Ok(iter)
 }
@@ -34,4 +83,157 @@ pub fn neg(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
          `logical_not()` operator instead."
     );
     iterate::unary(out, self_)
+}
+
+/// `|self|`: a complex input gives its real dtype, out of place.
+pub fn abs(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    if !self_.is_complex() {
+        return iterate::unary(out, self_);
+    }
+    check!(!matches!(out, Out::InPlace(_)), "In-place abs is not supported for complex tensors.");
+    IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
+        .check_all_same_dtype(false)
+        .static_dtype(self_.dtype().to_real())
+        .build()
+}
+
+/// `sign(self)`
+pub fn sign(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check!(
+        !self_.is_complex(),
+        "Unlike NumPy, torch.sign doesn't allow complex input. Use torch.sgn instead."
+    );
+    iterate::unary(out, self_)
+}
+
+/// `ceil(self)`
+pub fn ceil(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check!(!self_.is_complex(), "ceil is not supported for complex inputs");
+    iterate::unary(out, self_)
+}
+
+/// `floor(self)`
+pub fn floor(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check!(!self_.is_complex(), "floor is not supported for complex inputs");
+    iterate::unary(out, self_)
+}
+
+/// `max(self, 0)`
+pub fn relu(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check!(self_.dtype() != DType::Bool, "Boolean inputs not supported for relu");
+    iterate::unary(out, self_)
+}
+
+/// The number that stands for gelu's `approximate` in kernels: 1 for "tanh".
+fn gelu_form(approximate: &str) -> Result<Scalar> {
+    match approximate {
+        "none" => Ok(Scalar::Int(0)),
+        "tanh" => Ok(Scalar::Int(1)),
+        _ => tensor_core::bail!(Runtime, "approximate argument must be either none or tanh."),
+    }
+}
+
+/// `gelu(self)`
+pub fn gelu(out: Out<'_>, self_: &Tensor, approximate: &str) -> Result<TensorIter> {
+    let form = gelu_form(approximate)?;
+    let mut iter = iterate::unary(out, self_)?;
+    iter.set_params(&[form]);
+    Ok(iter)
+}
+
+/// A gradient and a tensor of one dtype; shapes broadcast.
+fn gradient(out: Out<'_>, grad: &Tensor, x: &Tensor) -> Result<TensorIter> {
+    let target = out.target(0).map(Tensor::as_impl);
+    IterConfig::new().output(target).input(grad.as_impl()).input(x.as_impl()).build()
+}
+
+/// Gradient of `gelu`
+pub fn gelu_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, approximate: &str) -> Result<TensorIter> {
+    let form = gelu_form(approximate)?;
+    let mut iter = iterate::binary(out, grad, self_)?;
+    iter.set_params(&[form]);
+    Ok(iter)
+}
+
+/// Gradient of `sigmoid`
+pub fn sigmoid_backward(out: Out<'_>, grad: &Tensor, output: &Tensor) -> Result<TensorIter> {
+    iterate::binary(out, grad, output)
+}
+
+/// Gradient of `tanh`
+pub fn tanh_backward(out: Out<'_>, grad: &Tensor, output: &Tensor) -> Result<TensorIter> {
+    iterate::binary(out, grad, output)
+}
+
+/// Gradient of `silu`
+pub fn silu_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor) -> Result<TensorIter> {
+    iterate::binary(out, grad, self_)
+}
+
+/// Gradient of `threshold`; kernels see the gradient, then the tensor.
+pub fn threshold_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, _threshold: Scalar) -> Result<TensorIter> {
+    gradient(out, grad, self_)
+}
+
+fn check_maximum(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
+    check!(!a.is_complex() && !b.is_complex(), "{name} not implemented for complex tensors.");
+    Ok(())
+}
+
+/// `maximum(self, other)`
+pub fn maximum(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<TensorIter> {
+    check_maximum("maximum", self_, other)?;
+    iterate::binary(out, self_, other)
+}
+
+/// `minimum(self, other)`
+pub fn minimum(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<TensorIter> {
+    check_maximum("minimum", self_, other)?;
+    iterate::binary(out, self_, other)
+}
+
+fn check_lerp(name: &str, self_: &Tensor, other: &Tensor) -> Result<()> {
+    check!(
+        self_.dtype() == other.dtype(),
+        "expected dtype {} for `{name}` but got dtype {}",
+        self_.dtype().c_name(),
+        other.dtype().c_name()
+    );
+    Ok(())
+}
+
+/// `self + weight * (end - self)` with a number
+pub fn lerp_scalar(out: Out<'_>, self_: &Tensor, end: &Tensor, _weight: Scalar) -> Result<TensorIter> {
+    check_lerp("end", self_, end)?;
+    iterate::binary(out, self_, end)
+}
+
+/// `self + weight * (end - self)`
+pub fn lerp(out: Out<'_>, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<TensorIter> {
+    check_lerp("end", self_, end)?;
+    let weight = if weight.dim() == 0 && weight.dtype() != self_.dtype() {
+        crate::Arg::Owned(crate::ops::to_dtype(weight, self_.dtype(), false, false, None)?)
+    } else {
+        crate::Arg::Ref(weight)
+    };
+    check_lerp("weight", self_, &weight)?;
+    iterate::ternary(out, self_, end, &weight)
+}
+
+/// `self + value * tensor1 * tensor2`
+pub fn addcmul(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, _value: Scalar) -> Result<TensorIter> {
+    iterate::ternary(out, self_, tensor1, tensor2)
+}
+
+/// `self + value * tensor1 / tensor2`
+pub fn addcdiv(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, _value: Scalar) -> Result<TensorIter> {
+    check!(
+        !(tensor1.dtype().is_integral(true) && tensor2.dtype().is_integral(true)),
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true \
+         division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * \
+         torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for \
+         float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), \
+         for all dtypes."
+    );
+    iterate::ternary(out, self_, tensor1, tensor2)
 }

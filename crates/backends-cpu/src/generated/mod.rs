@@ -5,3 +5,4 @@ mod copy;
 mod fill;
 mod matmul;
 mod pointwise;
+mod reduce;

@@ -1,0 +1,273 @@
+//! Element-wise operators whose kernel or dtype depends on the values of their arguments.
+
+use tensor_core::iter::{IterConfig, TensorIter};
+use tensor_core::promotion::{ResultType, can_cast};
+use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index};
+
+use crate::iterate::{self, Term};
+use crate::kernels::{self, Columns, IterKernel};
+use crate::out::Out;
+use crate::{Tensor, ops};
+
+fn column(pick: fn(&kernels::PointwiseKernels) -> &Columns<IterKernel>) -> impl FnOnce(Device) -> Result<&'static Columns<IterKernel>> {
+    move |device| Ok(pick(kernels::pointwise(device)?))
+}
+
+/// `self / other`, rounded by mode.
+pub fn div_tensor_mode<'a>(
+    out: Out<'_>,
+    self_: &'a Tensor,
+    other: impl Term<'a>,
+    rounding_mode: Option<&str>,
+) -> Result<Tensor> {
+    match rounding_mode {
+        None => iterate::run(iterate::binary_float(out, self_, other)?, out, "div_cpu", column(|k| &k.div)),
+        Some("trunc") => iterate::run(iterate::binary(out, self_, other)?, out, "div_trunc_cpu", column(|k| &k.div_trunc)),
+        Some("floor") => iterate::run(iterate::binary(out, self_, other)?, out, "div_floor_cpu", column(|k| &k.div_floor)),
+        Some(mode) => bail!(
+            Runtime,
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
+        ),
+    }
+}
+
+/// `self / other`, rounded by mode, with a number.
+pub fn div_scalar_mode(out: Out<'_>, self_: &Tensor, other: Scalar, rounding_mode: Option<&str>) -> Result<Tensor> {
+    div_tensor_mode(out, self_, other, rounding_mode)
+}
+
+/// The dtype that a tensor and bounds promote to, and the plan of one input that computes in it.
+fn clamped(out: Out<'_>, name: &str, self_: &Tensor, bounds: [Option<Scalar>; 2]) -> Result<TensorIter> {
+    check!(!self_.is_complex(), "{name} is not supported for complex types");
+    check!(
+        !bounds.iter().flatten().any(|b| b.is_complex()),
+        "{name} is not supported for complex types"
+    );
+    let mut config = IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
+        .promote_inputs(true)
+        .cast_common_dtype_to_outputs(true)
+        .enforce_safe_casting_to_output(true);
+    for bound in bounds.into_iter().flatten() {
+        config = config.number(bound);
+    }
+    if let Out::InPlace(_) = out {
+        let wanted = bounds.into_iter().flatten().fold(ResultType::default().tensor(self_.as_impl()), ResultType::scalar).finish();
+        check!(
+            can_cast(wanted, self_.dtype()),
+            "result type {} can't be cast to the desired output type {}",
+            wanted.cpp_name(),
+            self_.dtype().cpp_name()
+        );
+    }
+    config.build()
+}
+
+/// `self` between two numbers; NaN bounds make every element NaN.
+pub fn clamp(out: Out<'_>, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    match (min, max) {
+        (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
+        (Some(min), None) => clamp_min(out, self_, min),
+        (None, Some(max)) => clamp_max(out, self_, max),
+        (Some(min), Some(max)) => {
+            let mut iter = clamped(out, "clamp", self_, [Some(min), Some(max)])?;
+            let nan = [min, max].into_iter().find(|b| b.to_f64().is_nan());
+            iter.set_params(&[nan.unwrap_or(min), nan.unwrap_or(max)]);
+            iterate::run(iter, out, "clamp_scalar_cpu", column(|k| &k.clamp_scalar))
+        }
+    }
+}
+
+/// `self`, at least a number.
+pub fn clamp_min(out: Out<'_>, self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    let mut iter = clamped(out, "clamp", self_, [Some(min), None])?;
+    iter.set_params(&[min]);
+    iterate::run(iter, out, "clamp_min_scalar_cpu", column(|k| &k.clamp_min_scalar))
+}
+
+/// `self`, at most a number.
+pub fn clamp_max(out: Out<'_>, self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    let mut iter = clamped(out, "clamp", self_, [None, Some(max)])?;
+    iter.set_params(&[max]);
+    iterate::run(iter, out, "clamp_max_scalar_cpu", column(|k| &k.clamp_max_scalar))
+}
+
+/// `self` between the elements of two tensors.
+pub fn clamp_tensor(out: Out<'_>, self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    let complex = [Some(self_), min, max].into_iter().flatten().any(Tensor::is_complex);
+    check!(!complex, "clamp is not supported for complex types");
+    match (min, max) {
+        (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
+        (Some(min), None) => clamp_min_tensor(out, self_, min),
+        (None, Some(max)) => clamp_max_tensor(out, self_, max),
+        (Some(min), Some(max)) => {
+            iterate::run(iterate::ternary(out, self_, min, max)?, out, "clamp_cpu", column(|k| &k.clamp_tensor))
+        }
+    }
+}
+
+/// `self`, at least the elements of a tensor.
+pub fn clamp_min_tensor(out: Out<'_>, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    check!(!self_.is_complex() && !min.is_complex(), "clamp is not supported for complex types");
+    iterate::run(iterate::binary(out, self_, min)?, out, "maximum_cpu", column(|k| &k.maximum))
+}
+
+/// `self`, at most the elements of a tensor.
+pub fn clamp_max_tensor(out: Out<'_>, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    check!(!self_.is_complex() && !max.is_complex(), "clamp is not supported for complex types");
+    iterate::run(iterate::binary(out, self_, max)?, out, "minimum_cpu", column(|k| &k.minimum))
+}
+
+/// `self` where the condition holds, else `other`.
+pub fn where_self(out: Out<'_>, condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    check!(
+        matches!(condition.dtype(), DType::Bool | DType::U8),
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        condition.dtype().cpp_name()
+    );
+    let common = ResultType::default().tensor(self_.as_impl()).tensor(other.as_impl()).finish();
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == common,
+            "Expected out type to be {} but got {}",
+            common.cpp_name(),
+            target.dtype().cpp_name()
+        );
+    }
+    let cast = |t: &Tensor| {
+        if t.dtype() == common { Ok(Tensor::clone(t)) } else { ops::_to_copy(t, Some(common), None, None, None, false, None) }
+    };
+    let (self_, other) = (cast(self_)?, cast(other)?);
+    let condition = if condition.dtype() == DType::Bool {
+        Tensor::clone(condition)
+    } else {
+        ops::_to_copy(condition, Some(DType::Bool), None, None, None, false, None)?
+    };
+    let iter = IterConfig::new()
+        .output(out.target(0).map(Tensor::as_impl))
+        .input(condition.as_impl())
+        .input(self_.as_impl())
+        .input(other.as_impl())
+        .check_all_same_dtype(false)
+        .allow_cpu_scalars(true)
+        .static_dtype(common)
+        .build()?;
+    run_as(iter, out, common, "where_cpu", column(|k| &k.select))
+}
+
+/// `iterate::run` with the kernel of another dtype than the plan's first input.
+fn run_as(
+    iter: TensorIter,
+    out: Out<'_>,
+    dtype: DType,
+    name: &'static str,
+    column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
+) -> Result<Tensor> {
+    if !iter.device().is_meta() {
+        let kernel = column(iter.device())?.get(dtype, name)?;
+        if iter.numel() > 0 {
+            kernel(&iter)?;
+        }
+    }
+    if !matches!(out, Out::Fresh) {
+        iter.output(0).bump_version();
+    }
+    match iter.into_outputs().next() {
+        Some(output) => Ok(Tensor::from_impl(output)),
+        None => bail!(Runtime, "{name}: the plan has no output"),
+    }
+}
+
+/// Sets the elements of `self` where the mask, broadcast to it, holds.
+pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    check!(
+        mask.dtype() == DType::Bool,
+        "masked_fill_ only supports boolean masks, but got mask with dtype {}",
+        mask.dtype().c_name()
+    );
+    let representable = match value {
+        Scalar::Complex(_) => self_.is_complex(),
+        Scalar::Float(_) => self_.dtype().is_differentiable(),
+        _ => true,
+    };
+    check!(
+        representable,
+        "value cannot be converted to type {} without overflow",
+        self_.dtype().c_name()
+    );
+    let (sizes, strides) = tensor_core::strides::expand(mask.sizes(), mask.strides(), self_.sizes())?;
+    let mask = mask.view_of_storage(sizes, strides, mask.storage_offset())?;
+    let mut iter = IterConfig::new()
+        .output(Some(self_.as_impl()))
+        .input(self_.as_impl())
+        .input(mask.as_impl())
+        .check_all_same_dtype(false)
+        .resize_outputs(false)
+        .build()?;
+    iter.set_params(&[value]);
+    run_as(iter, Out::InPlace(self_), self_.dtype(), "masked_fill", column(|k| &k.masked_fill))?;
+    Ok(())
+}
+
+/// `self ^ exponent`, element by element.
+pub fn pow_tensor_tensor(out: Out<'_>, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    iterate::run(iterate::binary(out, self_, exponent)?, out, "pow", column(|k| &k.pow))
+}
+
+/// `self ^ exponent` with a number.
+pub fn pow_tensor_scalar(out: Out<'_>, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    check!(
+        !(self_.dtype().is_integral(true) && exponent.is_integral(true) && exponent.to_i64() < 0),
+        "Integers to negative integer powers are not allowed."
+    );
+    let mut iter = IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
+        .promote_inputs(true)
+        .cast_common_dtype_to_outputs(true)
+        .enforce_safe_casting_to_output(true)
+        .number(exponent)
+        .build()?;
+    iter.set_params(&[exponent]);
+    iterate::run(iter, out, "pow", column(|k| &k.pow_scalar))
+}
+
+/// A number to the power of `exponent`.
+pub fn pow_scalar(out: Out<'_>, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    iterate::run(iterate::binary(out, self_, exponent)?, out, "pow", column(|k| &k.pow))
+}
+
+/// What a loss does with its elements, as numbers in schemas.
+fn check_reduction(reduction: i64) -> Result<()> {
+    check_index!((0..=2).contains(&reduction), "{reduction} is not a valid value for reduction");
+    Ok(())
+}
+
+/// Squared differences: each (0), their mean (1) or sum (2).
+pub fn mse_loss(out: Out<'_>, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    check_reduction(reduction)?;
+    let run = |out: Out<'_>| iterate::run(iterate::binary(out, self_, target)?, out, "mse_cpu", column(|k| &k.mse));
+    if reduction == 0 {
+        return run(out);
+    }
+    let each = run(Out::Fresh)?;
+    let whole = if reduction == 1 { ops::mean(&each, None)? } else { ops::sum(&each, None)? };
+    finish(out, whole)
+}
+
+/// Brings a result that was computed apart to where it belongs.
+fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
+    match out.target(0) {
+        None => Ok(result),
+        Some(target) => {
+            crate::out::copy_into(target, &result)?;
+            Ok(Tensor::clone(target))
+        }
+    }
+}
+
+/// Gradient of `mse_loss` with respect to `self`.
+pub fn mse_loss_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    check_reduction(reduction)?;
+    let norm = if reduction == 1 { 2.0 / self_.numel() as f64 } else { 2.0 };
+    let mut iter = iterate::ternary(out, self_, target, grad)?;
+    iter.set_params(&[Scalar::Float(norm)]);
+    iterate::run(iter, out, "mse_backward_cpu", column(|k| &k.mse_backward))
+}
