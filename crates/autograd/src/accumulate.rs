@@ -1,0 +1,95 @@
+//! [`AccumulateGrad`]: the node of a leaf, which adds what arrives to the leaf's gradient.
+
+use smallvec::SmallVec;
+use tensor_aten::{Tensor, ops};
+use tensor_core::{Ref, Result, tls};
+
+use crate::formulas;
+use crate::hooks::PostAccumulateHook;
+use crate::meta;
+use crate::node::{Function, Grads, Node, NodeRef};
+use crate::view;
+
+struct AccumulateGrad {
+    variable: Tensor,
+}
+
+/// The accumulator of a leaf. It runs before every other node.
+pub(crate) fn node(variable: Tensor) -> NodeRef {
+    let state = view::single_output(&variable);
+    Node::with_sequence(u64::MAX, SmallVec::new(), state, AccumulateGrad { variable })
+}
+
+impl Function for AccumulateGrad {
+    fn name(&self) -> &'static str {
+        "AccumulateGrad"
+    }
+
+    fn apply(&self, _node: &NodeRef, mut grads: Grads, _need: &[bool]) -> Result<Grads> {
+        if let Some(grad) = grads.take(0) {
+            accumulate(&self.variable, grad)?;
+            for hook in post_accumulate_hooks(&self.variable) {
+                hook(&self.variable)?;
+            }
+        }
+        Ok(Grads::none(0))
+    }
+
+    fn variable(&self) -> Option<&Tensor> {
+        Some(&self.variable)
+    }
+}
+
+fn post_accumulate_hooks(variable: &Tensor) -> Vec<PostAccumulateHook> {
+    let Some(meta) = meta::of(variable) else { return Vec::new() };
+    let inner = meta.lock();
+    inner.owned.extra.as_ref().map_or_else(Vec::new, |extra| extra.post_accumulate.snapshot())
+}
+
+/// Adds a gradient to a leaf's. Without `create_graph` the first one is stolen if nobody else holds it and its layout is
+/// the leaf's, and later ones are added in place.
+fn accumulate(variable: &Tensor, new: Tensor) -> Result<()> {
+    let recording = tls::grad_enabled();
+    loop {
+        let current = meta::grad(variable);
+        let stored = match &current {
+            None => {
+                let stolen = !recording
+                    && Ref::use_count(new.as_impl()) == 1
+                    && new.storage().use_count() == 1
+                    && !new.as_impl().requires_grad()
+                    && obeys_layout_contract(&new, variable);
+                let stored = if stolen { new.clone() } else { with_layout_of(variable, &new)? };
+                meta::exchange_grad(variable, None, stored)
+            }
+            Some(current) if !recording => {
+                // The kernel's storage lock makes this one step for other threads that accumulate.
+                ops::add_(current, &new, 1)?;
+                return Ok(());
+            }
+            Some(current) => meta::exchange_grad(variable, Some(current), ops::add(current, &new, 1)?),
+        };
+        // Else another thread stored its gradient in between: add to that one.
+        if stored {
+            return Ok(());
+        }
+    }
+}
+
+/// A gradient has its leaf's strides if those are dense, else it is row-major.
+fn obeys_layout_contract(grad: &Tensor, variable: &Tensor) -> bool {
+    if !variable.is_non_overlapping_and_dense() {
+        return grad.is_contiguous();
+    }
+    let strides = grad.strides().iter().zip(variable.strides());
+    grad.sizes().iter().zip(strides).all(|(&size, (&have, &want))| if size == 1 { have != 0 } else { have == want })
+}
+
+fn with_layout_of(variable: &Tensor, grad: &Tensor) -> Result<Tensor> {
+    if !variable.is_non_overlapping_and_dense() {
+        return ops::clone(grad, Some(tensor_core::MemoryFormat::Contiguous));
+    }
+    let copy = formulas::empty_strided(variable.sizes(), variable.strides(), grad.dtype(), grad.device())?;
+    ops::copy_(&copy, grad, false)?;
+    Ok(copy)
+}
