@@ -6,7 +6,7 @@
 //!
 //! Numbers do what they do in Python: they are wrapped in a tensor that brings its category alone to type promotion.
 
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 
 use tensor_core::{Complex, Result, Scalar, bf16, f16};
 
@@ -74,19 +74,19 @@ macro_rules! binary {
         impl<'r, R: RightOperand<'r>> $trait<R> for Tensor {
             type Output = Result<Tensor>;
             #[inline]
-            fn $method(self, right: R) -> Result<Tensor> { (&self).$method(right) }
+            fn $method(self, right: R) -> Result<Tensor> { $trait::$method(&self, right) }
         }
 
         impl $trait<&Tensor> for Result<Tensor> {
             type Output = Result<Tensor>;
             #[inline]
-            fn $method(self, right: &Tensor) -> Result<Tensor> { (&self?).$method(right) }
+            fn $method(self, right: &Tensor) -> Result<Tensor> { $trait::$method(&self?, right) }
         }
 
         impl $trait<Tensor> for Result<Tensor> {
             type Output = Result<Tensor>;
             #[inline]
-            fn $method(self, right: Tensor) -> Result<Tensor> { (&self?).$method(right) }
+            fn $method(self, right: Tensor) -> Result<Tensor> { $trait::$method(&self?, right) }
         }
     )* };
 }
@@ -96,15 +96,6 @@ binary! {
     Sub sub(a, b) = ops::sub(a, &*b.tensor()?, 1);
     Mul mul(a, b) = ops::mul(a, &*b.tensor()?);
     Div div(a, b) = ops::div(a, &*b.tensor()?);
-    Rem rem(a, b) = match b {
-        Right::Tensor(b) => ops::remainder(a, &b),
-        Right::Number(b) => ops::remainder_scalar(a, b),
-    };
-    BitAnd bitand(a, b) = ops::bitwise_and(a, &*b.tensor()?);
-    BitOr bitor(a, b) = ops::bitwise_or(a, &*b.tensor()?);
-    BitXor bitxor(a, b) = ops::bitwise_xor(a, &*b.tensor()?);
-    Shl shl(a, b) = ops::bitwise_left_shift(a, &*b.tensor()?);
-    Shr shr(a, b) = ops::bitwise_right_shift(a, &*b.tensor()?);
 }
 
 /// Operators of a number and a tensor.

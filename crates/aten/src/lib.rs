@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accessor;
+pub mod arithmetic;
 pub mod boxed;
 pub mod composite;
 pub mod dispatch;
@@ -22,6 +23,7 @@ pub mod operand;
 pub mod out;
 pub mod printing;
 pub mod tensor;
+pub mod tensor_options;
 
 pub use generated::{op, ops};
 pub use inventory;
@@ -29,4 +31,5 @@ pub use ivalue::{IValue, Stack};
 pub use operand::{Arg, Operand};
 pub use out::Out;
 pub use tensor::Tensor;
+pub use tensor_options::TensorOptions;
 pub use tensor_core as core;
