@@ -3,6 +3,7 @@
 
 pub mod dims;
 mod pointwise;
+mod reduce;
 pub mod scalar;
 mod view;
 
@@ -11,6 +12,7 @@ use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
 pub use pointwise::*;
+pub use reduce::*;
 pub use view::*;
 
 /// The complex conjugate; a real tensor is its own.

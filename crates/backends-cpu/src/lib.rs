@@ -5,9 +5,16 @@
 //! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
 #![deny(unsafe_code)]
 
+mod copy;
+mod fill;
+pub mod gemm;
+mod generated;
 pub mod isa;
 pub mod loops;
+mod matmul;
 pub mod parallel;
+pub mod pointwise;
+pub mod reduce;
 pub mod simd;
 
 pub use isa::Isa;

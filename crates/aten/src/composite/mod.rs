@@ -2,6 +2,7 @@
 //!
 //! Implicit composites call dispatched operators only, so that gradients follow. A file a family, a function an overload.
 
+pub mod complex;
 pub mod copy;
 pub mod factory;
 pub mod fill;

@@ -129,14 +129,16 @@ pub struct PointwiseKernels {
     pub bitwise_not: Columns<IterKernel>,
     /// `ceil_vml_cpu`
     pub ceil: Columns<IterKernel>,
-    /// `clamp_max_scalar_cpu`
-    pub clamp_max_scalar: Columns<IterKernel>,
-    /// `clamp_min_scalar_cpu`
-    pub clamp_min_scalar: Columns<IterKernel>,
     /// `clamp_scalar_cpu`
-    pub clamp_scalar: Columns<IterKernel>,
+    pub clamp: Columns<IterKernel>,
+    /// `clamp_max_scalar_cpu`
+    pub clamp_max: Columns<IterKernel>,
+    /// `clamp_min_scalar_cpu`
+    pub clamp_min: Columns<IterKernel>,
     /// `clamp_cpu`
     pub clamp_tensor: Columns<IterKernel>,
+    /// `conj_cpu`
+    pub conj_physical: Columns<IterKernel>,
     /// `cos_vml_cpu`
     pub cos: Columns<IterKernel>,
     /// `div_cpu`
@@ -165,10 +167,10 @@ pub struct PointwiseKernels {
     pub isnan: Columns<IterKernel>,
     /// `le_cpu`
     pub le: Columns<IterKernel>,
-    /// `lerp_kernel_tensor`
-    pub lerp: Columns<IterKernel>,
     /// `lerp_kernel_scalar`
     pub lerp_scalar: Columns<IterKernel>,
+    /// `lerp_kernel_tensor`
+    pub lerp_tensor: Columns<IterKernel>,
     /// `log_vml_cpu`
     pub log: Columns<IterKernel>,
     /// `logical_and_cpu`
@@ -186,9 +188,9 @@ pub struct PointwiseKernels {
     /// `minimum_cpu`
     pub minimum: Columns<IterKernel>,
     /// `mse_cpu`
-    pub mse: Columns<IterKernel>,
+    pub mse_loss: Columns<IterKernel>,
     /// `mse_backward_cpu`
-    pub mse_backward: Columns<IterKernel>,
+    pub mse_loss_backward: Columns<IterKernel>,
     /// `mul_cpu`
     pub mul: Columns<IterKernel>,
     /// `ne_cpu`
@@ -198,15 +200,13 @@ pub struct PointwiseKernels {
     /// `pow`
     pub pow: Columns<IterKernel>,
     /// `pow`
-    pub pow_scalar: Columns<IterKernel>,
+    pub pow_tensor_scalar: Columns<IterKernel>,
     /// `reciprocal_cpu`
     pub reciprocal: Columns<IterKernel>,
     /// `clamp_min_scalar_cpu`
     pub relu: Columns<IterKernel>,
     /// `rsqrt_cpu`
     pub rsqrt: Columns<IterKernel>,
-    /// `where_cpu`
-    pub select: Columns<IterKernel>,
     /// `sigmoid_cpu`
     pub sigmoid: Columns<IterKernel>,
     /// `sigmoid_backward_cpu`
@@ -231,6 +231,8 @@ pub struct PointwiseKernels {
     pub threshold: Columns<IterKernel>,
     /// `threshold_cpu`
     pub threshold_backward: Columns<IterKernel>,
+    /// `where_cpu`
+    pub where_self: Columns<IterKernel>,
 }
 impl PointwiseKernels {
     /// No kernel at all: what a backend fills up with.
@@ -241,10 +243,11 @@ impl PointwiseKernels {
         addcmul: Columns::NONE,
         bitwise_not: Columns::NONE,
         ceil: Columns::NONE,
-        clamp_max_scalar: Columns::NONE,
-        clamp_min_scalar: Columns::NONE,
-        clamp_scalar: Columns::NONE,
+        clamp: Columns::NONE,
+        clamp_max: Columns::NONE,
+        clamp_min: Columns::NONE,
         clamp_tensor: Columns::NONE,
+        conj_physical: Columns::NONE,
         cos: Columns::NONE,
         div: Columns::NONE,
         div_floor: Columns::NONE,
@@ -259,8 +262,8 @@ impl PointwiseKernels {
         gt: Columns::NONE,
         isnan: Columns::NONE,
         le: Columns::NONE,
-        lerp: Columns::NONE,
         lerp_scalar: Columns::NONE,
+        lerp_tensor: Columns::NONE,
         log: Columns::NONE,
         logical_and: Columns::NONE,
         logical_not: Columns::NONE,
@@ -269,17 +272,16 @@ impl PointwiseKernels {
         masked_fill: Columns::NONE,
         maximum: Columns::NONE,
         minimum: Columns::NONE,
-        mse: Columns::NONE,
-        mse_backward: Columns::NONE,
+        mse_loss: Columns::NONE,
+        mse_loss_backward: Columns::NONE,
         mul: Columns::NONE,
         ne: Columns::NONE,
         neg: Columns::NONE,
         pow: Columns::NONE,
-        pow_scalar: Columns::NONE,
+        pow_tensor_scalar: Columns::NONE,
         reciprocal: Columns::NONE,
         relu: Columns::NONE,
         rsqrt: Columns::NONE,
-        select: Columns::NONE,
         sigmoid: Columns::NONE,
         sigmoid_backward: Columns::NONE,
         sign: Columns::NONE,
@@ -292,38 +294,40 @@ impl PointwiseKernels {
         tanh_backward: Columns::NONE,
         threshold: Columns::NONE,
         threshold_backward: Columns::NONE,
+        where_self: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
             ("abs", self.abs.dtypes()), ("add", self.add.dtypes()), ("addcdiv", self
             .addcdiv.dtypes()), ("addcmul", self.addcmul.dtypes()), ("bitwise_not", self
-            .bitwise_not.dtypes()), ("ceil", self.ceil.dtypes()), ("clamp_max_scalar",
-            self.clamp_max_scalar.dtypes()), ("clamp_min_scalar", self.clamp_min_scalar
-            .dtypes()), ("clamp_scalar", self.clamp_scalar.dtypes()), ("clamp_tensor",
-            self.clamp_tensor.dtypes()), ("cos", self.cos.dtypes()), ("div", self.div
-            .dtypes()), ("div_floor", self.div_floor.dtypes()), ("div_trunc", self
-            .div_trunc.dtypes()), ("eq", self.eq.dtypes()), ("erf", self.erf.dtypes()),
-            ("exp", self.exp.dtypes()), ("floor", self.floor.dtypes()), ("ge", self.ge
-            .dtypes()), ("gelu", self.gelu.dtypes()), ("gelu_backward", self
-            .gelu_backward.dtypes()), ("gt", self.gt.dtypes()), ("isnan", self.isnan
-            .dtypes()), ("le", self.le.dtypes()), ("lerp", self.lerp.dtypes()),
-            ("lerp_scalar", self.lerp_scalar.dtypes()), ("log", self.log.dtypes()),
-            ("logical_and", self.logical_and.dtypes()), ("logical_not", self.logical_not
-            .dtypes()), ("logical_or", self.logical_or.dtypes()), ("lt", self.lt
-            .dtypes()), ("masked_fill", self.masked_fill.dtypes()), ("maximum", self
-            .maximum.dtypes()), ("minimum", self.minimum.dtypes()), ("mse", self.mse
-            .dtypes()), ("mse_backward", self.mse_backward.dtypes()), ("mul", self.mul
-            .dtypes()), ("ne", self.ne.dtypes()), ("neg", self.neg.dtypes()), ("pow",
-            self.pow.dtypes()), ("pow_scalar", self.pow_scalar.dtypes()), ("reciprocal",
-            self.reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("rsqrt", self.rsqrt
-            .dtypes()), ("select", self.select.dtypes()), ("sigmoid", self.sigmoid
-            .dtypes()), ("sigmoid_backward", self.sigmoid_backward.dtypes()), ("sign",
-            self.sign.dtypes()), ("silu", self.silu.dtypes()), ("silu_backward", self
-            .silu_backward.dtypes()), ("sin", self.sin.dtypes()), ("sqrt", self.sqrt
-            .dtypes()), ("sub", self.sub.dtypes()), ("tanh", self.tanh.dtypes()),
-            ("tanh_backward", self.tanh_backward.dtypes()), ("threshold", self.threshold
-            .dtypes()), ("threshold_backward", self.threshold_backward.dtypes())
+            .bitwise_not.dtypes()), ("ceil", self.ceil.dtypes()), ("clamp", self.clamp
+            .dtypes()), ("clamp_max", self.clamp_max.dtypes()), ("clamp_min", self
+            .clamp_min.dtypes()), ("clamp_tensor", self.clamp_tensor.dtypes()),
+            ("conj_physical", self.conj_physical.dtypes()), ("cos", self.cos.dtypes()),
+            ("div", self.div.dtypes()), ("div_floor", self.div_floor.dtypes()),
+            ("div_trunc", self.div_trunc.dtypes()), ("eq", self.eq.dtypes()), ("erf",
+            self.erf.dtypes()), ("exp", self.exp.dtypes()), ("floor", self.floor
+            .dtypes()), ("ge", self.ge.dtypes()), ("gelu", self.gelu.dtypes()),
+            ("gelu_backward", self.gelu_backward.dtypes()), ("gt", self.gt.dtypes()),
+            ("isnan", self.isnan.dtypes()), ("le", self.le.dtypes()), ("lerp_scalar",
+            self.lerp_scalar.dtypes()), ("lerp_tensor", self.lerp_tensor.dtypes()),
+            ("log", self.log.dtypes()), ("logical_and", self.logical_and.dtypes()),
+            ("logical_not", self.logical_not.dtypes()), ("logical_or", self.logical_or
+            .dtypes()), ("lt", self.lt.dtypes()), ("masked_fill", self.masked_fill
+            .dtypes()), ("maximum", self.maximum.dtypes()), ("minimum", self.minimum
+            .dtypes()), ("mse_loss", self.mse_loss.dtypes()), ("mse_loss_backward", self
+            .mse_loss_backward.dtypes()), ("mul", self.mul.dtypes()), ("ne", self.ne
+            .dtypes()), ("neg", self.neg.dtypes()), ("pow", self.pow.dtypes()),
+            ("pow_tensor_scalar", self.pow_tensor_scalar.dtypes()), ("reciprocal", self
+            .reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("rsqrt", self.rsqrt
+            .dtypes()), ("sigmoid", self.sigmoid.dtypes()), ("sigmoid_backward", self
+            .sigmoid_backward.dtypes()), ("sign", self.sign.dtypes()), ("silu", self.silu
+            .dtypes()), ("silu_backward", self.silu_backward.dtypes()), ("sin", self.sin
+            .dtypes()), ("sqrt", self.sqrt.dtypes()), ("sub", self.sub.dtypes()),
+            ("tanh", self.tanh.dtypes()), ("tanh_backward", self.tanh_backward.dtypes()),
+            ("threshold", self.threshold.dtypes()), ("threshold_backward", self
+            .threshold_backward.dtypes()), ("where_self", self.where_self.dtypes())
         ]
     }
 }

@@ -2888,6 +2888,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static _CONJ_PHYSICAL: Op<_ConjPhysicalFn> = Op::new(OpInfo {
+        name: "aten::_conj_physical",
+        schema: "_conj_physical(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::_conj_physical")?;
+            stack.push(ops::_conj_physical(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
 }
 pub mod ops {
     use super::*;
@@ -4888,6 +4899,13 @@ pub mod ops {
             .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)?;
         Ok(grad_input)
     }
+    /// The complex conjugate, computed.
+    ///
+    /// `aten::_conj_physical(Tensor self) -> Tensor`
+    pub fn _conj_physical(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
+    }
 }
 mod native {
     use super::*;
@@ -6502,7 +6520,7 @@ mod native {
             iter,
             out,
             "lerp_kernel_tensor",
-            |device| Ok(&kernels::pointwise(device)?.lerp),
+            |device| Ok(&kernels::pointwise(device)?.lerp_tensor),
         )
     }
     pub fn lerp(
@@ -6822,6 +6840,19 @@ mod native {
             reduction,
         )?;
         Ok(())
+    }
+    #[allow(unused_variables)]
+    fn _conj_physical_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "conj_cpu",
+            |device| Ok(&kernels::pointwise(device)?.conj_physical),
+        )
+    }
+    pub fn _conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        _conj_physical_into(Out::Fresh, self_)
     }
 }
 impl Tensor {
@@ -7521,6 +7552,10 @@ impl Tensor {
     pub fn pow_tensor_scalar_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         ops::pow_scalar_(self, exponent)
     }
+    /// See [`ops::_conj_physical`](crate::ops::_conj_physical).
+    pub fn _conj_physical(&self) -> Result<Tensor> {
+        ops::_conj_physical(self)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::EXP,
@@ -7727,6 +7762,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MSE_LOSS_OUT,
     &op::MSE_LOSS_BACKWARD,
     &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
+    &op::_CONJ_PHYSICAL,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -10110,6 +10146,18 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
         "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_CONJ_PHYSICAL,
+        DispatchKey::Cpu,
+        &(native::_conj_physical as op::_ConjPhysicalFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_CONJ_PHYSICAL,
+        DispatchKey::Meta,
+        &(native::_conj_physical as op::_ConjPhysicalFn),
+        "aten/src/generated/pointwise.rs",
     ),
 ];
 inventory::submit! {

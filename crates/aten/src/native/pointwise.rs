@@ -72,7 +72,7 @@ pub fn clamp(out: Out<'_>, self_: &Tensor, min: Option<Scalar>, max: Option<Scal
             let mut iter = clamped(out, "clamp", self_, [Some(min), Some(max)])?;
             let nan = [min, max].into_iter().find(|b| b.to_f64().is_nan());
             iter.set_params(&[nan.unwrap_or(min), nan.unwrap_or(max)]);
-            iterate::run(iter, out, "clamp_scalar_cpu", column(|k| &k.clamp_scalar))
+            iterate::run(iter, out, "clamp_scalar_cpu", column(|k| &k.clamp))
         }
     }
 }
@@ -81,14 +81,14 @@ pub fn clamp(out: Out<'_>, self_: &Tensor, min: Option<Scalar>, max: Option<Scal
 pub fn clamp_min(out: Out<'_>, self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let mut iter = clamped(out, "clamp", self_, [Some(min), None])?;
     iter.set_params(&[min]);
-    iterate::run(iter, out, "clamp_min_scalar_cpu", column(|k| &k.clamp_min_scalar))
+    iterate::run(iter, out, "clamp_min_scalar_cpu", column(|k| &k.clamp_min))
 }
 
 /// `self`, at most a number.
 pub fn clamp_max(out: Out<'_>, self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let mut iter = clamped(out, "clamp", self_, [None, Some(max)])?;
     iter.set_params(&[max]);
-    iterate::run(iter, out, "clamp_max_scalar_cpu", column(|k| &k.clamp_max_scalar))
+    iterate::run(iter, out, "clamp_max_scalar_cpu", column(|k| &k.clamp_max))
 }
 
 /// `self` between the elements of two tensors.
@@ -151,7 +151,7 @@ pub fn where_self(out: Out<'_>, condition: &Tensor, self_: &Tensor, other: &Tens
         .allow_cpu_scalars(true)
         .static_dtype(common)
         .build()?;
-    run_as(iter, out, common, "where_cpu", column(|k| &k.select))
+    run_as(iter, out, common, "where_cpu", column(|k| &k.where_self))
 }
 
 /// `iterate::run` with the kernel of another dtype than the plan's first input.
@@ -226,7 +226,7 @@ pub fn pow_tensor_scalar(out: Out<'_>, self_: &Tensor, exponent: Scalar) -> Resu
         .number(exponent)
         .build()?;
     iter.set_params(&[exponent]);
-    iterate::run(iter, out, "pow", column(|k| &k.pow_scalar))
+    iterate::run(iter, out, "pow", column(|k| &k.pow_tensor_scalar))
 }
 
 /// A number to the power of `exponent`.
@@ -243,7 +243,7 @@ fn check_reduction(reduction: i64) -> Result<()> {
 /// Squared differences: each (0), their mean (1) or sum (2).
 pub fn mse_loss(out: Out<'_>, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     check_reduction(reduction)?;
-    let run = |out: Out<'_>| iterate::run(iterate::binary(out, self_, target)?, out, "mse_cpu", column(|k| &k.mse));
+    let run = |out: Out<'_>| iterate::run(iterate::binary(out, self_, target)?, out, "mse_cpu", column(|k| &k.mse_loss));
     if reduction == 0 {
         return run(out);
     }
@@ -267,7 +267,7 @@ fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
 pub fn mse_loss_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     check_reduction(reduction)?;
     let norm = if reduction == 1 { 2.0 / self_.numel() as f64 } else { 2.0 };
-    let mut iter = iterate::ternary(out, self_, target, grad)?;
+    let mut iter = iterate::ternary(out, grad, self_, target)?;
     iter.set_params(&[Scalar::Float(norm)]);
-    iterate::run(iter, out, "mse_backward_cpu", column(|k| &k.mse_backward))
+    iterate::run(iter, out, "mse_backward_cpu", column(|k| &k.mse_loss_backward))
 }

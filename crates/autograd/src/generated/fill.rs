@@ -60,7 +60,7 @@ impl Function for FillBackward3 {
             out.set(0, t0);
         }
         if need[1] {
-            let t0 = formulas::sum(grad)?;
+            let t0 = ops::sum(grad, None)?;
             out.set(1, t0);
         }
         Ok(out)
@@ -132,7 +132,7 @@ impl Function for FillBackward1 {
             out.set(0, t0);
         }
         if need[1] {
-            let t0 = formulas::sum(grad)?;
+            let t0 = ops::sum(grad, None)?;
             out.set(1, t0);
         }
         Ok(out)

@@ -1,0 +1,179 @@
+//! Gradients of reductions: what was summed over gets the gradient back, broadcast.
+
+use tensor_aten::native::lanes::dim_mask;
+use tensor_aten::{Tensor, ops};
+use tensor_core::strides::{Dims, wrap_dim};
+use tensor_core::{DType, Result, Scalar};
+
+use super::conj;
+
+/// A result of a reduction with the reduced dimensions put back as size 1.
+fn restore(result: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    if keepdim || sizes.is_empty() {
+        return Ok(result.clone());
+    }
+    let mask = dim_mask(dim, sizes.len())?;
+    let kept: Dims = sizes.iter().enumerate().map(|(d, &size)| if mask & 1 << d != 0 { 1 } else { size }).collect();
+    ops::reshape(result, &kept)
+}
+
+/// Gradient of a sum.
+pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    ops::expand(&restore(grad, sizes, dim, keepdim)?, sizes, false)
+}
+
+/// Gradient of a mean.
+pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let mask = dim_mask(dim, sizes.len())?;
+    let count: i64 = sizes.iter().enumerate().filter(|(d, _)| mask & 1 << d != 0).map(|(_, &size)| size).product();
+    ops::div_scalar(&sum_backward(grad, sizes, dim, keepdim)?, count)
+}
+
+/// The products of all elements of a dimension but one, for each: differentiable, and right where there are zeros.
+fn products_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
+    let n = x.sizes()[dim];
+    let mut wide = Dims::from_slice(x.sizes());
+    wide.insert(dim, n);
+    let across = ops::expand(&ops::unsqueeze(x, dim as i64)?, &wide, false)?;
+    let mut shape = Dims::from_elem(1, wide.len());
+    (shape[dim], shape[dim + 1]) = (n, n);
+    let own = ops::reshape(&ops::eye(n, Some(DType::Bool), None, Some(x.device()), None)?, &shape)?;
+    let others = ops::masked_fill_scalar(&across, &own, Scalar::Int(1))?;
+    ops::prod_dim_int(&others, dim as i64 + 1, false, None)
+}
+
+/// Gradient of the product of all elements.
+pub fn prod_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    if x.dim() == 0 {
+        return Ok(grad.clone());
+    }
+    let flat = ops::reshape(x, &[-1])?;
+    let slope = prod_dim_backward(grad, &flat, result, 0, false)?;
+    ops::reshape(&slope, x.sizes())
+}
+
+/// Gradient of a product over a dimension.
+pub fn prod_dim_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if x.dim() == 0 {
+        return Ok(grad.clone());
+    }
+    let d = wrap_dim(dim, x.dim())?;
+    let (grad, result) = if keepdim {
+        (grad.clone(), result.clone())
+    } else {
+        (ops::unsqueeze(grad, d as i64)?, ops::unsqueeze(result, d as i64)?)
+    };
+    let zeros = ops::item(&ops::any(&ops::eq_scalar(x, 0)?)?)?.to_bool();
+    if zeros {
+        return ops::mul(&grad, &conj(&products_of_others(x, d)?)?);
+    }
+    ops::mul(&grad, &conj(&ops::div(&result, x)?)?)
+}
+
+/// `grad` shared evenly by the elements that a mask marks.
+fn share(grad: &Tensor, marked: &Tensor, count: &Tensor) -> Result<Tensor> {
+    ops::mul(&ops::div(grad, count)?, marked)
+}
+
+/// Where elements equal an extremum; no-numbers where that is none.
+fn equal(x: &Tensor, extremum: &Tensor) -> Result<Tensor> {
+    ops::logical_or(&ops::eq(x, extremum)?, &ops::logical_and(&ops::isnan(x)?, &ops::isnan(extremum)?)?)
+}
+
+/// Gradient of `amax` and `amin`: shared by ties.
+pub fn extremum_dims_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let grad = restore(grad, x.sizes(), Some(dim), keepdim)?;
+    let result = restore(result, x.sizes(), Some(dim), keepdim)?;
+    let marked = equal(x, &result)?;
+    let count = ops::sum_dim_int_list(&marked, Some(dim), true, None)?;
+    share(&grad, &marked, &count)
+}
+
+/// Gradient of the extremum of everything: shared by ties.
+pub fn evenly_distribute_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let marked = equal(x, result)?;
+    share(grad, &marked, &ops::sum(&marked, None)?)
+}
+
+/// Gradient of a selected element of a dimension.
+pub fn value_selecting_backward(grad: &Tensor, sizes: &[i64], dim: i64, indices: &Tensor, keepdim: bool) -> Result<Tensor> {
+    let zeros = ops::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+    if sizes.is_empty() || keepdim {
+        return ops::scatter_src(&zeros, dim, indices, grad);
+    }
+    ops::scatter_src(&zeros, dim, &ops::unsqueeze(indices, dim)?, &ops::unsqueeze(grad, dim)?)
+}
+
+/// Gradient of a variance: 2 (x - mean) / (N - correction).
+pub fn var_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let mask = dim_mask(dim, x.dim())?;
+    let count: i64 = x.sizes().iter().enumerate().filter(|(d, _)| mask & 1 << d != 0).map(|(_, &size)| size).product();
+    let freedom = count as f64 - correction.map_or(1.0, Scalar::to_f64);
+    let grad = restore(grad, x.sizes(), dim, keepdim)?;
+    let centred = ops::sub(x, &ops::mean_dim(x, dim, true, None)?, 1)?;
+    if freedom <= 0.0 {
+        let nowhere = ops::mul_scalar(&centred, f64::INFINITY)?;
+        let flat = ops::eq_scalar(&centred, 0)?;
+        return ops::mul(&grad, &ops::masked_fill_scalar(&nowhere, &flat, f64::NAN)?);
+    }
+    ops::mul(&ops::mul_scalar(&grad, 2.0 / freedom)?, &centred)
+}
+
+/// Gradient of a p-norm.
+pub fn vector_norm_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    norm: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let p = ord.to_f64();
+    let grad = restore(grad, x.sizes(), dim, keepdim)?;
+    let norm = restore(norm, x.sizes(), dim, keepdim)?;
+    let sign = |x: &Tensor| super::pointwise::abs_backward(&ops::ones_like(x, None, None, None, None, None)?, x);
+    let safe = |slope: &Tensor, at: &Tensor| ops::masked_fill_scalar(slope, &ops::eq_scalar(at, 0)?, 0);
+    if p == 0.0 {
+        ops::zeros_like(x, None, None, None, None, None)
+    } else if p == 1.0 {
+        ops::mul(&sign(x)?, &grad)
+    } else if p == 2.0 {
+        let slope = ops::mul(&grad, &safe(&ops::div(x, &norm)?, &norm)?)?;
+        Ok(slope)
+    } else if p.is_infinite() {
+        let marked = equal(&ops::abs(x)?, &norm)?;
+        let count = ops::sum_dim_int_list(&marked, dim, true, None)?;
+        ops::mul(&sign(x)?, &share(&grad, &marked, &count)?)
+    } else if p < 2.0 {
+        let modulus = ops::abs(x)?;
+        let slope = ops::mul(&sign(x)?, &ops::pow_tensor_scalar(&modulus, p - 1.0)?)?;
+        let slope = safe(&slope, &modulus)?;
+        ops::mul(&slope, &ops::mul(&grad, &ops::pow_tensor_scalar(&norm, 1.0 - p)?)?)
+    } else {
+        let modulus = ops::abs(x)?;
+        let slope = ops::mul(x, &ops::pow_tensor_scalar(&modulus, p - 2.0)?)?;
+        let scale = safe(&ops::div(&grad, &ops::pow_tensor_scalar(&norm, p - 1.0)?)?, &norm)?;
+        ops::mul(&slope, &scale)
+    }
+}
+
+/// Gradient of `logsumexp`: softmax.
+pub fn logsumexp_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let grad = restore(grad, x.sizes(), Some(dim), keepdim)?;
+    let result = restore(result, x.sizes(), Some(dim), keepdim)?;
+    ops::mul(&grad, &conj(&ops::exp(&ops::sub(x, &result, 1)?)?)?)
+}
+
+/// Gradient of running sums: running sums from the end.
+pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
+    if grad.numel() <= 1 || grad.size(dim)? == 1 {
+        return Ok(grad.clone());
+    }
+    ops::flip(&ops::cumsum(&ops::flip(grad, &[dim])?, dim, None)?, &[dim])
+}
