@@ -1,6 +1,6 @@
 //! [`IterConfig`]: what a plan is asked for. The planning itself is in [`super::plan`].
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::TensorIter;
 use crate::promotion::ResultType;
@@ -82,13 +82,14 @@ impl<'a> IterConfig<'a> {
     /// No operands; overlap, dtype and device are checked, nothing is promoted, outputs are resized.
     #[inline]
     pub fn new() -> Self {
-        Self::with(DEFAULTS, SmallVec::new(), 0)
+        Self::with(DEFAULTS, 0, [None; 4], 0)
     }
 
-    #[inline]
-    fn with(flags: Flags, operands: SmallVec<[Option<Seen<'a>>; 4]>, num_outputs: usize) -> Self {
+    /// The first operands, as many as are used.
+    #[inline(always)]
+    fn with(flags: Flags, num_outputs: usize, operands: [Option<&'a TensorRef>; 4], used: usize) -> Self {
         Self {
-            operands,
+            operands: SmallVec::from_buf_and_len(operands.map(|tensor| tensor.map(Seen::new)), used),
             num_outputs,
             flags,
             static_dtype: None,
@@ -218,17 +219,17 @@ impl<'a> IterConfig<'a> {
     #[inline]
     pub fn nullary_op(out: &'a TensorRef) -> Self {
         let flags = Flags { check_all_same_dtype: false, resize_outputs: false, ..DEFAULTS };
-        Self::with(flags, smallvec![Some(Seen::new(out))], 1)
+        Self::with(flags, 1, [Some(out), None, None, None], 1)
     }
 
     #[inline]
     fn unary(flags: Flags, out: Option<&'a TensorRef>, a: &'a TensorRef) -> Self {
-        Self::with(flags, smallvec![out.map(Seen::new), Some(Seen::new(a))], 1)
+        Self::with(flags, 1, [out, Some(a), None, None], 2)
     }
 
     #[inline]
     fn binary(flags: Flags, out: Option<&'a TensorRef>, a: &'a TensorRef, b: &'a TensorRef) -> Self {
-        Self::with(flags, smallvec![out.map(Seen::new), Some(Seen::new(a)), Some(Seen::new(b))], 1)
+        Self::with(flags, 1, [out, Some(a), Some(b), None], 3)
     }
 
     /// One input and an output of its dtype: `neg`, `abs`.
@@ -278,8 +279,7 @@ impl<'a> IterConfig<'a> {
     /// Three inputs that promote: `addcmul`.
     #[inline]
     pub fn ternary_op(out: Option<&'a TensorRef>, a: &'a TensorRef, b: &'a TensorRef, c: &'a TensorRef) -> Self {
-        let operands = smallvec![out.map(Seen::new), Some(Seen::new(a)), Some(Seen::new(b)), Some(Seen::new(c))];
-        Self::with(PROMOTING, operands, 1)
+        Self::with(PROMOTING, 1, [out, Some(a), Some(b), Some(c)], 4)
     }
 
     /// A reduction of `a` into `out`, whose reduced dimensions are of size 1.

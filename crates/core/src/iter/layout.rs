@@ -151,6 +151,7 @@ impl TensorIter {
     }
 
     /// One dimension: every operand is one run of elements in the same order.
+    #[inline]
     pub(super) fn lay_flat(&mut self) {
         self.shape.clear();
         self.shape.push(self.numel);

@@ -38,9 +38,22 @@ pub fn resize_output(tensor: &TensorImpl, sizes: &[i64], strides: &[i64]) -> Res
     tensor.set_metadata(old.storage.clone(), old.dtype, Dims::from_slice(sizes), Dims::from_slice(strides), old.offset)
 }
 
+/// The row-major strides of a tensor that is contiguous: nearly always its own.
+#[inline]
+fn row_major(meta: &Metadata) -> Dims {
+    let mut next = 1i64;
+    for (&size, &stride) in meta.sizes.iter().zip(&meta.strides).rev() {
+        if stride != next {
+            return strides::contiguous(&meta.sizes);
+        }
+        next = next.saturating_mul(size.max(1));
+    }
+    Dims::from_slice(&meta.strides)
+}
+
 impl<'a> IterConfig<'a> {
     #[inline]
-    pub(super) fn plan(self) -> Result<TensorIter> {
+    pub(super) fn plan(&self) -> Result<TensorIter> {
         match self.trivial() {
             Some(first) => self.plan_trivial(first),
             None => self.plan_general(),
@@ -83,25 +96,27 @@ impl<'a> IterConfig<'a> {
     }
 
     #[inline]
-    fn plan_trivial(self, first: Seen<'a>) -> Result<TensorIter> {
+    fn plan_trivial(&self, first: Seen<'a>) -> Result<TensorIter> {
         self.check_overlap()?;
         let Metadata { dtype, numel, ref sizes, ref storage, .. } = *first.meta;
         let device = storage.device();
-        let mut iter = TensorIter::new(&self, Dims::from_slice(sizes), numel, dtype, device);
+        // Built in its `Result`: a plan is large, and moving what has just been written stalls.
+        let mut plan = Ok(TensorIter::new(self, Dims::from_slice(sizes), numel, dtype, device));
+        let Ok(iter) = &mut plan else { return plan };
         for (i, seen) in self.operands.iter().enumerate() {
             match seen {
                 Some(Seen { tensor, meta }) => iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs),
                 None => {
                     let dtype = self.static_dtype.unwrap_or(dtype);
-                    iter.push_fresh(Dims::from_slice(sizes), strides::contiguous(sizes), dtype, device)?;
+                    iter.push_fresh(Dims::from_slice(sizes), row_major(first.meta), dtype, device)?;
                 }
             }
         }
         iter.lay_flat();
-        Ok(iter)
+        plan
     }
 
-    pub(super) fn plan_general(self) -> Result<TensorIter> {
+    pub(super) fn plan_general(&self) -> Result<TensorIter> {
         check!(
             self.operands[self.num_outputs..].iter().all(Option::is_some),
             "an operation needs its inputs to be defined"
@@ -110,14 +125,14 @@ impl<'a> IterConfig<'a> {
         let sizes = self.broadcast()?;
         let numel = strides::numel(&sizes)?;
         let mut drafts = self.drafts(&sizes)?;
-        let all_scalars = self.operands.iter().flatten().all(|seen| seen.meta.sizes.is_empty());
+        let all_scalars = self.operands[self.num_outputs..].iter().flatten().all(|seen| seen.meta.sizes.is_empty());
         let types = self.types(&mut drafts, all_scalars)?;
         self.check_static_shape(&drafts)?;
         let common_dtype = types.common.unwrap_or_else(|| {
             let first = drafts.get(self.num_outputs).or(drafts.first());
             first.map_or(default_dtype(), |draft| draft.dtype)
         });
-        let mut iter = TensorIter::new(&self, sizes, numel, common_dtype, types.device);
+        let mut iter = TensorIter::new(self, sizes, numel, common_dtype, types.device);
         if let Some(strides) = self.dense(&drafts, &iter.sizes) {
             self.push_operands(&mut iter, &drafts, || Dims::from_slice(&strides))?;
             iter.lay_flat();
