@@ -6,9 +6,10 @@
 
 use std::mem::MaybeUninit;
 
-use tensor_core::{Bool, Complex, DType, Element, bf16, f16};
+use tensor_core::{DType, Element};
 
 use crate::isa::Isa;
+use crate::simd::Value;
 
 /// The most elements that are computed as one group.
 pub(super) const LANES: usize = 64;
@@ -37,8 +38,10 @@ pub trait Inputs: Copy {
     fn stage() -> Self::Stage;
     /// The addresses of the room.
     fn staged(stage: &Self::Stage) -> Self::Pointers;
+    /// Fills the room with `n` elements and repeats the last one.
+    ///
     /// # Safety
-    /// Every pointer is valid for reads of `n` elements.
+    /// Every pointer is valid for reads of `n` elements, `0 < n <= LANES`.
     unsafe fn fill(stage: &mut Self::Stage, from: Self::Pointers, n: usize);
     /// # Safety
     /// Every pointer is valid for `i` elements more.
@@ -108,7 +111,13 @@ macro_rules! inputs {
             #[inline(always)]
             unsafe fn fill(_stage: &mut Self::Stage, _from: Self::Pointers, _n: usize) {
                 // SAFETY: forwarded from the caller; bytes, since storages may be unaligned for the type.
-                unsafe { $(copy_bytes(_from.$n, _stage.$n.as_mut_ptr(), _n);)* }
+                unsafe {
+                    $(
+                        copy_bytes(_from.$n, _stage.$n.as_mut_ptr(), _n);
+                        let last = _stage.$n[_n - 1];
+                        _stage.$n[_n..].fill(last);
+                    )*
+                }
             }
             #[inline(always)]
             unsafe fn advance(_pointers: Self::Pointers, _i: usize) -> Self::Pointers {
@@ -130,42 +139,36 @@ inputs!(A 0 B 1 C 2);
 inputs!(A 0 B 1 C 2 D 3);
 inputs!(A 0 B 1 C 2 D 3 E 4);
 
-macro_rules! single {
-    ($($t:ty)*) => { $(
-        impl Outputs for $t {
-            const DTYPES: &'static [DType] = &[<$t as Element>::DTYPE];
-            const GROUP: usize = group(size_of::<$t>());
-            type Pointers = *mut $t;
-            type Stage = MaybeUninit<[$t; LANES]>;
+impl<T: Value> Outputs for T {
+    const DTYPES: &'static [DType] = &[T::DTYPE];
+    const GROUP: usize = group(size_of::<T>());
+    type Pointers = *mut T;
+    type Stage = MaybeUninit<[T; LANES]>;
 
-            #[inline(always)]
-            fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
-                addresses[0].cast()
-            }
-            #[inline(always)]
-            fn stage() -> Self::Stage {
-                MaybeUninit::uninit()
-            }
-            #[inline(always)]
-            unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
-                // SAFETY: forwarded from the caller: `i` is within the array.
-                unsafe { stage.as_mut_ptr().cast::<$t>().add(i).write(self) }
-            }
-            #[inline(always)]
-            unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
-                // SAFETY: forwarded from the caller.
-                unsafe { copy_bytes(stage.as_ptr().cast::<$t>(), to, n) }
-            }
-            #[inline(always)]
-            unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
-                // SAFETY: forwarded from the caller.
-                unsafe { pointers.add(i) }
-            }
-        }
-    )* };
+    #[inline(always)]
+    fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
+        addresses[0].cast()
+    }
+    #[inline(always)]
+    fn stage() -> Self::Stage {
+        MaybeUninit::uninit()
+    }
+    #[inline(always)]
+    unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
+        // SAFETY: forwarded from the caller: `i` is within the array.
+        unsafe { stage.as_mut_ptr().cast::<T>().add(i).write(self) }
+    }
+    #[inline(always)]
+    unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { copy_bytes(stage.as_ptr().cast::<T>(), to, n) }
+    }
+    #[inline(always)]
+    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
+        // SAFETY: forwarded from the caller.
+        unsafe { pointers.add(i) }
+    }
 }
-// A list, since an implementation for every `T: Element` would claim the tuples as well.
-single!(u8 i8 i16 i32 i64 f16 bf16 f32 f64 Complex<f32> Complex<f64> Bool);
 
 macro_rules! outputs {
     ($($ty:ident $n:tt)*) => {

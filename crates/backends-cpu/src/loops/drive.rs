@@ -19,6 +19,12 @@ const MOST: usize = 8;
 /// Bytes of an operand's stage.
 const STAGE: usize = 4096;
 
+/// Bytes of a cache line.
+const LINE: isize = 64;
+
+/// Columns of a band: their cache lines stay in the nearest cache.
+const BAND: usize = 128;
+
 /// A kernel over contiguous elements: the operands' addresses, and how many elements.
 type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
 
@@ -144,13 +150,23 @@ impl<'a> Walk<'a> {
             outer[i] = iter.strides1(i);
         }
         let dense = (0..self.base.count).all(|i| inner[i] == self.sizes[i] as isize);
+        // An operand that lies along the second dimension shares its cache lines between rows: walk bands of columns.
+        let across = |i: usize| inner[i].abs() >= LINE && outer[i] != 0 && outer[i].abs() < LINE;
+        let band = if (0..self.base.count).any(across) { BAND } else { usize::MAX };
         iter.for_each_chunk(begin, end, |offsets, size0, size1| {
-            for row in 0..size1 {
-                let mut at = self.base;
-                for i in 0..at.count {
-                    at.list[i] = at.list[i].wrapping_offset(offsets[i] + row as isize * outer[i]);
+            let band = if size1 > 1 { band } else { usize::MAX };
+            let mut column = 0;
+            while column < size0 {
+                let width = (size0 - column).min(band);
+                for row in 0..size1 as isize {
+                    let mut at = self.base;
+                    for i in 0..at.count {
+                        let offset = offsets[i] + row * outer[i] + column as isize * inner[i];
+                        at.list[i] = at.list[i].wrapping_offset(offset);
+                    }
+                    if dense { (self.block)(at.get(), width) } else { self.row(at, &inner, width) }
                 }
-                if dense { (self.block)(at.get(), size0) } else { self.row(at, &inner, size0) }
+                column += width;
             }
         });
     }

@@ -16,6 +16,7 @@
 
 mod block;
 mod drive;
+mod matrix;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub mod views;
 
 pub use block::{Elementwise, Inputs, Outputs};
 pub use drive::map;
+pub use matrix::{MatMut, MatRef};
 
 /// Writes elementwise kernels `pub fn name<I: Isa, T: ..>(iter: &TensorIter) -> Result<()>` from scalar bodies.
 ///

@@ -48,6 +48,7 @@
 //! | runs of elements of an output, in parallel | [`par_chunks`], [`par_chunks2`] |
 //! | lanes along any dimension, strided | [`View::lane`], [`ViewMut::par_lanes`] |
 //! | one element | [`View::at`], [`ViewMut::set`] |
+//! | matrices of a batch, for [`crate::gemm`] | [`View::matrix`], [`ViewMut::matrix_mut`], [`ViewMut::par_matrices`] |
 //!
 //! Elementwise kernels use [`map`](super::map) instead: that one allows outputs that alias inputs.
 
@@ -269,6 +270,11 @@ impl<'a, T: Element> View<'a, T> {
     /// The number of elements.
     pub fn numel(&self) -> usize {
         self.numel
+    }
+
+    /// The address of the first element.
+    pub(super) fn as_ptr(&self) -> *const T {
+        self.pointer
     }
 
     /// True if the elements lie in row-major order without gaps.

@@ -2,6 +2,7 @@
 
 use tensor_core::{Bool, Complex, Element, bf16, f16};
 
+use super::cast::Cast;
 use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::math::{Math, RealMath};
 use crate::isa::Isa;
@@ -9,7 +10,7 @@ use crate::isa::Isa;
 /// An element type and the type that kernels compute it in.
 pub trait Value: Element {
     /// f32 for f16 and bf16; the type itself otherwise.
-    type Op: Arith + Element;
+    type Op: Arith<Modulus = <Self::Abs as Value>::Op> + Cast + Element;
     /// The element type of absolute values: the parts' type of a complex one.
     type Abs: Value<Op: Real>;
     /// To the type that is computed in: exact.
@@ -32,6 +33,11 @@ pub trait Arith: Copy + PartialEq + Send + Sync {
     fn sub(self, y: Self) -> Self;
     /// `self * y`
     fn mul(self, y: Self) -> Self;
+    /// `self + x * y`, rounded once where the level can.
+    #[inline(always)]
+    fn mul_accumulate<I: Isa>(self, x: Self, y: Self) -> Self {
+        self.add(x.mul(y))
+    }
     /// `-self`
     fn neg(self) -> Self;
     /// The modulus; integers wrap.
@@ -66,6 +72,31 @@ pub trait Real: Arith + PartialOrd {
     const IS_FLOAT: bool;
     /// As `f64`, rounded.
     fn to_f64(self) -> f64;
+    /// The largest integer that is not larger.
+    #[inline(always)]
+    fn floor(self) -> Self {
+        self
+    }
+    /// The smallest integer that is not smaller.
+    #[inline(always)]
+    fn ceil(self) -> Self {
+        self
+    }
+    /// The nearest integer, ties to even.
+    #[inline(always)]
+    fn round(self) -> Self {
+        self
+    }
+    /// The integer part.
+    #[inline(always)]
+    fn trunc(self) -> Self {
+        self
+    }
+    /// True if the sign is minus, of a zero as well.
+    #[inline(always)]
+    fn is_sign_negative(self) -> bool {
+        self < Self::ZERO
+    }
 
     /// The larger one; no number if either is none.
     #[inline(always)]
@@ -143,6 +174,30 @@ pub trait Integer: Value<Op = Self> + Real + Ord {
         let adjust = r != Self::ZERO && (r < Self::ZERO) != (y < Self::ZERO);
         if adjust { r.add(y) } else { r }
     }
+    /// The power, wrapping; a negative exponent gives 0 unless the base is 1 or -1.
+    #[inline(always)]
+    fn power(self, y: Self) -> Self {
+        let odd = y.and(Self::ONE) != Self::ZERO;
+        if y < Self::ZERO {
+            let minus_one = Self::SIGNED && self == Self::ZERO.sub(Self::ONE);
+            return if self == Self::ONE || (minus_one && !odd) {
+                Self::ONE
+            } else if minus_one {
+                self
+            } else {
+                Self::ZERO
+            };
+        }
+        let (mut base, mut left, mut result) = (self, y.to_i64(), Self::ONE);
+        while left > 0 {
+            if left & 1 == 1 {
+                result = result.mul(base);
+            }
+            base = base.mul(base);
+            left >>= 1;
+        }
+        result
+    }
     /// As a 64-bit integer.
     fn to_i64(self) -> i64;
     /// From a 64-bit integer, wrapping.
@@ -162,8 +217,22 @@ macro_rules! itself {
     )* };
 }
 itself! {
-    u8, u8; i8, i8; i16, i16; i32, i32; i64, i64; f32, f32; f64, f64; Bool, Bool;
+    u8, u8; i8, i8; i16, i16; i32, i32; i64, i64; f32, f32; f64, f64;
     Complex<f32>, f32; Complex<f64>, f64;
+}
+
+impl Value for Bool {
+    type Op = Bool;
+    type Abs = Bool;
+    #[inline(always)]
+    fn up(self) -> Bool {
+        // Storages may hold any byte; arithmetic and comparisons see 0 and 1.
+        Bool::new(self.get())
+    }
+    #[inline(always)]
+    fn down(value: Bool) -> Bool {
+        value
+    }
 }
 
 macro_rules! halves {
@@ -181,7 +250,7 @@ macro_rules! halves {
 halves! { f16, f16_to_f32, f32_to_f16; bf16, bf16_to_f32, f32_to_bf16; }
 
 macro_rules! integers {
-    ($($t:ident, $signed:literal, $abs:expr, $sgn:expr, $neg:expr;)*) => { $(
+    ($($t:ident, $signed:literal, $abs:expr, $sgn:expr;)*) => { $(
         impl Arith for $t {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -253,11 +322,11 @@ macro_rules! integers {
     )* };
 }
 integers! {
-    u8, false, |x: u8| x, |x: u8| (x != 0) as u8, ();
-    i8, true, |x: i8| x.wrapping_abs(), |x: i8| x.signum(), ();
-    i16, true, |x: i16| x.wrapping_abs(), |x: i16| x.signum(), ();
-    i32, true, |x: i32| x.wrapping_abs(), |x: i32| x.signum(), ();
-    i64, true, |x: i64| x.wrapping_abs(), |x: i64| x.signum(), ();
+    u8, false, |x: u8| x, |x: u8| (x != 0) as u8;
+    i8, true, |x: i8| x.wrapping_abs(), |x: i8| x.signum();
+    i16, true, |x: i16| x.wrapping_abs(), |x: i16| x.signum();
+    i32, true, |x: i32| x.wrapping_abs(), |x: i32| x.signum();
+    i64, true, |x: i64| x.wrapping_abs(), |x: i64| x.signum();
 }
 
 impl Arith for Bool {
@@ -376,6 +445,8 @@ macro_rules! floats {
             #[inline(always)]
             fn neg(self) -> Self { -self }
             #[inline(always)]
+            fn mul_accumulate<I: Isa>(self, x: Self, y: Self) -> Self { I::mul_add(x, y, self) }
+            #[inline(always)]
             fn modulus<I: Isa>(self) -> Self { self.abs() }
             #[inline(always)]
             fn is_nan(self) -> bool { <$t>::is_nan(self) }
@@ -395,6 +466,16 @@ macro_rules! floats {
             const IS_FLOAT: bool = true;
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
+            #[inline(always)]
+            fn floor(self) -> Self { <$t>::floor(self) }
+            #[inline(always)]
+            fn ceil(self) -> Self { <$t>::ceil(self) }
+            #[inline(always)]
+            fn round(self) -> Self { <$t>::round_ties_even(self) }
+            #[inline(always)]
+            fn trunc(self) -> Self { <$t>::trunc(self) }
+            #[inline(always)]
+            fn is_sign_negative(self) -> bool { <$t>::is_sign_negative(self) }
         }
         impl Arith for Complex<$t> {
             const ZERO: Self = Complex::new(0.0, 0.0);

@@ -70,14 +70,6 @@ pub trait Math: Arith + Element {
 
 /// Functions of real floats alone.
 pub trait RealMath: Math<Part = Self> + Real {
-    /// The largest integer that is not larger.
-    fn floor(self) -> Self;
-    /// The smallest integer that is not smaller.
-    fn ceil(self) -> Self;
-    /// The nearest integer, ties to even.
-    fn round(self) -> Self;
-    /// The integer part.
-    fn trunc(self) -> Self;
     /// The C remainder: the dividend's sign.
     fn fmod<I: Isa>(self, y: Self) -> Self;
     /// The error function.
@@ -92,8 +84,6 @@ pub trait RealMath: Math<Part = Self> + Real {
     fn abs(self) -> Self;
     /// The magnitude with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
-    /// True if the sign bit is set.
-    fn is_sign_negative(self) -> bool;
 }
 
 macro_rules! floats {
@@ -121,14 +111,6 @@ macro_rules! floats {
         }
         impl RealMath for $t {
             #[inline(always)]
-            fn floor(self) -> Self { <$t>::floor(self) }
-            #[inline(always)]
-            fn ceil(self) -> Self { <$t>::ceil(self) }
-            #[inline(always)]
-            fn round(self) -> Self { <$t>::round_ties_even(self) }
-            #[inline(always)]
-            fn trunc(self) -> Self { <$t>::trunc(self) }
-            #[inline(always)]
             fn fmod<I: Isa>(self, y: Self) -> Self { self % y }
             floats!(@unary $t $m erf erfc);
             #[inline(always)]
@@ -139,8 +121,6 @@ macro_rules! floats {
             fn abs(self) -> Self { <$t>::abs(self) }
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self { <$t>::copysign(self, sign) }
-            #[inline(always)]
-            fn is_sign_negative(self) -> bool { <$t>::is_sign_negative(self) }
         }
         impl Math for Complex<$t> {
             type Part = $t;

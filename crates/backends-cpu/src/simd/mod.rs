@@ -5,7 +5,10 @@
 //! [`RealFloating`]. A function takes the level as `I` because fused multiply-adds exist on some levels only.
 //! Loops live in [`crate::loops`].
 
+#![allow(unsafe_code)]
+
 mod arith;
+mod cast;
 mod complex;
 mod float32;
 mod float64;
@@ -13,5 +16,6 @@ mod half;
 mod math;
 
 pub use arith::{Arith, Floating, Integer, Number, Ordered, Real, RealFloating, Value};
+pub use cast::Cast;
 pub use half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub use math::{Math, RealMath};
