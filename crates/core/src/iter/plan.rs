@@ -38,17 +38,15 @@ pub fn resize_output(tensor: &TensorImpl, sizes: &[i64], strides: &[i64]) -> Res
     tensor.set_metadata(old.storage.clone(), old.dtype, Dims::from_slice(sizes), Dims::from_slice(strides), old.offset)
 }
 
-/// The row-major strides of a tensor that is contiguous: nearly always its own.
+/// True if the strides are row-major even along dimensions of size 1, where they do not matter.
 #[inline]
-fn row_major(meta: &Metadata) -> Dims {
+fn is_row_major(meta: &Metadata) -> bool {
     let mut next = 1i64;
-    for (&size, &stride) in meta.sizes.iter().zip(&meta.strides).rev() {
-        if stride != next {
-            return strides::contiguous(&meta.sizes);
-        }
+    meta.sizes.iter().zip(&meta.strides).rev().all(|(&size, &stride)| {
+        let expected = next;
         next = next.saturating_mul(size.max(1));
-    }
-    Dims::from_slice(&meta.strides)
+        stride == expected
+    })
 }
 
 impl<'a> IterConfig<'a> {
@@ -60,12 +58,18 @@ impl<'a> IterConfig<'a> {
         }
     }
 
-    /// An operand that stands for all: they have one shape, dtype and device and are row-major, so that there is nothing to
-    /// promote, to broadcast or to order.
+    /// An operand that stands for all: they have one dtype and device, and one shape in which they are row-major or a
+    /// single number, so that there is nothing to promote or to order.
     #[inline]
     fn trivial(&self) -> Option<Seen<'a>> {
         let flags = &self.flags;
-        let first = (*self.operands.get(self.num_outputs).or(self.operands.first())?)?;
+        let inputs = &self.operands[self.num_outputs..];
+        let mut first = (*inputs.first().or(self.operands.first())?)?;
+        if first.meta.sizes.is_empty()
+            && let Some(other) = inputs.iter().flatten().find(|seen| !seen.meta.sizes.is_empty())
+        {
+            first = *other;
+        }
         let meta = first.meta;
         let general = flags.is_reduction
             || self.static_shape.is_some()
@@ -75,24 +79,27 @@ impl<'a> IterConfig<'a> {
         if general {
             return None;
         }
-        let device = meta.storage.device();
+        let (device, is_number) = (meta.storage.device(), meta.sizes.is_empty());
+        let mut numbers = false;
         for (i, seen) in self.operands.iter().enumerate() {
-            match seen {
-                Some(Seen { meta: m, tensor }) => {
-                    let same = m.dtype == meta.dtype
-                        && m.is_contiguous()
-                        && m.sizes == meta.sizes
-                        && m.storage.device() == device
-                        && !(m.sizes.is_empty() && tensor.is_wrapped_number());
-                    if !same {
-                        return None;
-                    }
+            let is_output = i < self.num_outputs;
+            let Some(Seen { meta: m, tensor }) = seen else { if is_output { continue } else { return None } };
+            if m.dtype != meta.dtype || m.storage.device() != device {
+                return None;
+            }
+            if m.sizes == meta.sizes {
+                // A wrapped number's dtype counts only beside tensors with dimensions.
+                if !m.is_contiguous() || (is_number && tensor.is_wrapped_number()) {
+                    return None;
                 }
-                None if i < self.num_outputs => {}
-                None => return None,
+            } else if m.sizes.is_empty() && !is_output {
+                numbers = true;
+            } else {
+                return None;
             }
         }
-        Some(first)
+        let plain = !numbers || (meta.numel > 0 && is_row_major(meta));
+        plain.then_some(first)
     }
 
     #[inline]
@@ -100,19 +107,26 @@ impl<'a> IterConfig<'a> {
         self.check_overlap()?;
         let Metadata { dtype, numel, ref sizes, ref storage, .. } = *first.meta;
         let device = storage.device();
+        let row_major =
+            || if is_row_major(first.meta) { first.meta.strides.as_slice().into() } else { strides::contiguous(sizes) };
         // Built in its `Result`: a plan is large, and moving what has just been written stalls.
         let mut plan = Ok(TensorIter::new(self, Dims::from_slice(sizes), numel, dtype, device));
         let Ok(iter) = &mut plan else { return plan };
+        iter.shape.push(numel);
         for (i, seen) in self.operands.iter().enumerate() {
             match seen {
-                Some(Seen { tensor, meta }) => iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs),
+                Some(Seen { tensor, meta }) => {
+                    iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs);
+                    let broadcast = meta.sizes.is_empty() && !sizes.is_empty();
+                    iter.strides.push(if broadcast { 0 } else { dtype.itemsize() as isize });
+                }
                 None => {
                     let dtype = self.static_dtype.unwrap_or(dtype);
-                    iter.push_fresh(Dims::from_slice(sizes), row_major(first.meta), dtype, device)?;
+                    iter.strides.push(dtype.itemsize() as isize);
+                    iter.push_fresh(Dims::from_slice(sizes), row_major(), dtype, device)?;
                 }
             }
         }
-        iter.lay_flat();
         plan
     }
 

@@ -182,9 +182,19 @@ proptest! {
     }
 
     #[test]
-    fn the_short_way_plans_as_the_general_one(shape in shapes(), same in any::<bool>()) {
-        let (a, b) = (dense(&shape, DType::F32), dense(&shape, DType::F32));
-        let out = same.then_some(&a);
+    fn the_short_way_plans_as_the_general_one(shape in shapes(), same in any::<bool>(), number in 0..3u8, odd in 1..3i64) {
+        // Dimensions of size 1 may have any stride.
+        let mut strides = strides::contiguous(&shape);
+        for (stride, &size) in strides.iter_mut().zip(&shape) {
+            *stride *= if size == 1 { odd } else { 1 };
+        }
+        let (a, b) = (strided(&shape, &strides, DType::F32), dense(&shape, DType::F32));
+        let (a, b) = match number {
+            0 => (a, b),
+            1 => (a, dense(&[], DType::F32)),
+            _ => (dense(&[], DType::F32), a),
+        };
+        let out = (same && (number < 2 || shape.is_empty())).then_some(&a);
         let short = IterConfig::binary_op(out, &a, &b).build().unwrap();
         let general = IterConfig::binary_op(out, &a, &b).plan_general().unwrap();
         prop_assert_eq!(short.shape(), general.shape());
