@@ -2,6 +2,7 @@
 //! their results have derivatives. Here are those that many families use; a family's own are in `formulas/FAMILY.rs`.
 
 pub mod dims;
+mod matmul;
 mod pointwise;
 mod reduce;
 pub mod scalar;
@@ -11,6 +12,7 @@ use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
+pub use matmul::*;
 pub use pointwise::*;
 pub use reduce::*;
 pub use view::*;

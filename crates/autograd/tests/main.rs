@@ -1,0 +1,49 @@
+//! The engine on real operators: orders, errors, in-place writes, deep graphs.
+
+use tensor_backends_cpu as _;
+
+#[path = "suite/deep.rs"]
+mod deep;
+#[path = "suite/engine.rs"]
+mod engine;
+#[path = "suite/hooks.rs"]
+mod hooks;
+#[path = "suite/inplace.rs"]
+mod inplace;
+#[path = "suite/saved.rs"]
+mod saved;
+
+use tensor_aten::Tensor;
+use tensor_core::Result;
+
+/// A leaf that requires a gradient.
+fn leaf(values: &[f64]) -> Result<Tensor> {
+    let x = plain(values)?;
+    x.requires_grad_(true)?;
+    Ok(x)
+}
+
+/// A 1-d tensor without a gradient.
+fn plain(values: &[f64]) -> Result<Tensor> {
+    Tensor::from_slice(values, &[values.len() as i64])
+}
+
+/// The elements.
+fn values(x: &Tensor) -> Vec<f64> {
+    x.to_vec::<f64>().unwrap_or_default()
+}
+
+/// The gradient's elements.
+fn grad_of(x: &Tensor) -> Vec<f64> {
+    x.grad().map_or_else(Vec::new, |grad| values(&grad))
+}
+
+/// The name of the node that made a tensor.
+fn node_name(x: &Tensor) -> String {
+    x.grad_fn().ok().flatten().map_or_else(|| "None".to_owned(), |node| node.name())
+}
+
+/// The message of an error.
+fn message<T>(result: Result<T>) -> String {
+    result.err().map_or_else(|| "no error".to_owned(), |error| error.message().to_owned())
+}
