@@ -129,9 +129,9 @@ impl DType {
         match self {
             Self::U8 => "unsigned char",
             Self::I8 => "signed char",
-            Self::I16 => "short",
+            Self::I16 => "short int",
             Self::I32 => "int",
-            Self::I64 => "long long",
+            Self::I64 => "long int",
             Self::F16 => "c10::Half",
             Self::F32 => "float",
             Self::F64 => "double",
