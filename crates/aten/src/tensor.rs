@@ -297,3 +297,9 @@ pub fn for_each_offset(sizes: &[i64], strides: &[i64], offset: i64, mut f: impl 
         }
     }
 }
+
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}

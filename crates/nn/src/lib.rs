@@ -1,0 +1,67 @@
+//! Modules: parameters with names, layers, initialisers and losses (`torch.nn`).
+//!
+//! A module is a struct that derives [`Module`](macro@Module) and implements [`Forward`]:
+//!
+//! ```
+//! # use tensor_nn as nn;
+//! # use tensor_backends_cpu as _;
+//! use nn::{Forward, Linear, Module};
+//! # use tensor_aten::Tensor;
+//! # use tensor_core::Result;
+//!
+//! #[derive(Module)]
+//! # #[module(crate = "tensor_nn")]
+//! struct Mlp {
+//!     fc1: Linear,
+//!     fc2: Linear,
+//! }
+//!
+//! impl Forward for Mlp {
+//!     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+//!         self.fc2.forward(&self.fc1.forward(x)?.relu()?)
+//!     }
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let net = Mlp { fc1: Linear::new(4, 8)?, fc2: Linear::new(8, 2)? };
+//! let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
+//! assert_eq!(names, ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+// The derive names the crate from outside; inside it is this one.
+extern crate self as tensor_nn;
+
+pub mod activation;
+pub mod batchnorm;
+pub mod clip_grad;
+pub mod container;
+pub mod conv;
+pub mod dropout;
+pub mod embedding;
+pub mod flatten;
+pub mod functional;
+pub mod init;
+pub mod linear;
+pub mod loss;
+pub mod module;
+pub mod normalization;
+pub mod parameter;
+pub mod pooling;
+
+pub use activation::{GELU, ReLU, Sigmoid, Tanh};
+pub use batchnorm::{BatchNorm1d, BatchNorm2d, BatchNorm3d};
+pub use container::Sequential;
+pub use conv::Conv2d;
+pub use dropout::Dropout;
+pub use embedding::Embedding;
+pub use flatten::Flatten;
+pub use linear::Linear;
+pub use loss::{CrossEntropyLoss, MSELoss, Reduction};
+pub use module::{Forward, Layer, Member, Module, StateDict, Visitor};
+pub use normalization::LayerNorm;
+pub use parameter::{Buffer, Parameter, Training};
+pub use pooling::MaxPool2d;
+pub use tensor_nn_derive::Module;
