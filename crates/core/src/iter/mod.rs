@@ -16,7 +16,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use std::mem;
+use std::{fmt, mem};
 
 use smallvec::SmallVec;
 
@@ -303,5 +303,17 @@ impl TensorIter {
             operand.original = Some(old);
         }
         self.replan()
+    }
+}
+
+impl fmt::Debug for TensorIter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operands = self.operands.iter().enumerate().map(|(i, operand)| (operand.dtype.name(), self.strides(i)));
+        f.debug_struct("TensorIter")
+            .field("sizes", &self.sizes)
+            .field("shape", &self.shape)
+            .field("operands", &operands.collect::<SmallVec<[_; 4]>>())
+            .field("device", &self.device)
+            .finish_non_exhaustive()
     }
 }

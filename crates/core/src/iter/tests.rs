@@ -216,9 +216,9 @@ proptest! {
         prop_assert_eq!(iter.casts().len(), 1);
         let mut strides = vec![0; a.dim()];
         let mut next = 1;
-        for d in 0..a.dim() {
-            strides[d] = next;
-            next *= a.sizes()[d].max(1);
+        for (stride, &size) in strides.iter_mut().zip(a.sizes()) {
+            *stride = next;
+            next *= size.max(1);
         }
         iter.set_operand(1, strided(a.sizes(), &strides, DType::F64)).unwrap();
         prop_assert!(iter.is_ready());
