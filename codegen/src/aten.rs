@@ -294,6 +294,7 @@ fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
     let args = forwarded(entry, op);
     let out = match op.form {
         Form::Functional => quote!(Out::Fresh),
+        Form::InPlace if op.schema.args.first().is_some_and(|arg| arg.ty.list.is_some()) => quote!(Out::Into(self_)),
         Form::InPlace => quote!(Out::InPlace(self_)),
         Form::Out => {
             let outs = op.schema.args.iter().filter(|arg| arg.kw_only && arg.ty.is_written());
@@ -343,7 +344,19 @@ fn composite_body(entry: &Entry, op: &Operator) -> TokenStream {
         let names: Vec<Ident> = outs.iter().map(|arg| ident(&arg_name(arg))).collect();
         let call = quote!(composite::#family::#name(#(#args),*)?);
         return match names.as_slice() {
-            [out] if outs[0].ty.list.is_some() => quote!(out::copy_list_into(#out, &#call)),
+            [out] if outs[0].ty.list.is_some() => {
+                let message = format!(
+                    "{}_{}() expected an out= argument of size {{}}, got size {{}}",
+                    op.schema.name, op.schema.overload
+                );
+                quote! {
+                    let made = #call;
+                    if made.len() != #out.len() {
+                        return Err(Error::runtime(format!(#message, made.len(), #out.len())));
+                    }
+                    made.iter().zip(#out).try_for_each(|(made, out)| out::copy_into(out, made))
+                }
+            }
             [out] => quote!(out::copy_into(#out, &#call)),
             many => {
                 let parts: Vec<Ident> = (0..many.len()).map(|i| format_ident!("r{i}")).collect();

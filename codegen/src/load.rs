@@ -245,6 +245,12 @@ fn operators(fields: &Fields<'_>, schema: &Schema, stem: &str) -> Result<Vec<Ope
         if !is_identifier(name) {
             return Err(Error::new(fields.line_of("method"), format!("bad method name '{name}'")));
         }
+        if name == "clone" {
+            return Err(Error::new(
+                fields.line_of("method"),
+                "a method `clone` would hide `Clone::clone`: give `method:`",
+            ));
+        }
         if !schema.arg("self").is_some_and(|arg| crate::types::is_tensor(&arg.ty)) {
             return Err(Error::new(variants.line, "a method needs a tensor argument named 'self'"));
         }
@@ -264,7 +270,7 @@ fn operators(fields: &Fields<'_>, schema: &Schema, stem: &str) -> Result<Vec<Ope
             let method = match &method {
                 Some(name) if !name.ends_with('_') => Some(format!("{name}_")),
                 Some(name) => Some(name.clone()),
-                None => Some(stem.clone()),
+                None => schema.arg("self").filter(|arg| crate::types::is_tensor(&arg.ty)).map(|_| stem.clone()),
             };
             list.push(Operator { schema, form: Form::InPlace, stem, method });
         }
