@@ -58,7 +58,7 @@ pub fn family(name: &str, entries: &[&Entry]) -> TokenStream {
             #(#callers)*
         }
 
-        mod native {
+        pub mod native {
             use super::*;
             #(#wrappers)*
         }
@@ -465,6 +465,7 @@ pub fn module(families: &[(&str, Vec<&Entry>)], stamp: &str) -> TokenStream {
     let count = |of: &dyn Fn(&Ident) -> TokenStream| names.iter().map(of).collect::<Vec<_>>();
     let op = count(&|name| quote!(pub use super::#name::op::*;));
     let ops = count(&|name| quote!(pub use super::#name::ops::*;));
+    let native = count(&|name| quote!(pub use super::#name::native::*;));
     quote! {
         //! Operators, written from `native_functions.yaml`: a file a family.
         #![cfg_attr(rustfmt, rustfmt_skip)]
@@ -477,6 +478,10 @@ pub fn module(families: &[(&str, Vec<&Entry>)], stamp: &str) -> TokenStream {
 
         /// Every overload as a function that takes all its arguments.
         pub mod ops { #(#ops)* }
+
+        /// What runs below autograd, for backends from outside to register at their key: shape rules around the kernels of
+        /// their own tables.
+        pub mod wrappers { #(#native)* }
 
         /// What `native_functions.yaml` hashed to when this was written.
         pub const STAMP: &str = #stamp;
