@@ -2,7 +2,7 @@
 
 use tensor_aten::tensor::for_each_offset;
 use tensor_aten::{IValue, Tensor};
-use tensor_core::{Error, Scalar, Storage};
+use tensor_core::{Device, Error, Scalar, Storage};
 
 use super::Variant;
 use crate::bridge;
@@ -45,10 +45,20 @@ impl Context<'_> {
             })
             .collect::<Result<Vec<_>>>()?;
         let mut args = build_args(&case.args, self.arguments, &storages).map_err(|e| format!("arguments: {e}"))?;
-        if variant == Variant::Relayout {
-            let read = args.iter_mut().zip(self.arguments).filter(|(_, argument)| !argument.writes);
-            for (value, _) in read {
-                relay(value)?;
+        match variant {
+            Variant::Recorded => {}
+            Variant::Meta => {
+                for value in &mut args {
+                    if let IValue::Device(device) = value {
+                        *device = Device::META;
+                    }
+                }
+            }
+            Variant::Relayout => {
+                let read = args.iter_mut().zip(self.arguments).filter(|(_, argument)| !argument.writes);
+                for (value, _) in read {
+                    relay(value)?;
+                }
             }
         }
         Ok(Built { storages, args })
