@@ -14,6 +14,7 @@ pub mod extension;
 #[rustfmt::skip]
 pub mod generated;
 pub mod hooks;
+pub mod indexing;
 pub mod iterate;
 pub mod ivalue;
 pub mod kernels;
