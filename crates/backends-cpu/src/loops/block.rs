@@ -21,6 +21,21 @@ const FEW: usize = 4;
 pub trait Elementwise<In, Out>: Copy + Send + Sync {
     /// The operator on one element of each input.
     fn apply<I: Isa>(self, x: In) -> Out;
+
+    /// True if [`Elementwise::apply`] is not right for rare inputs, for which [`Elementwise::rare`] stands in.
+    const HAS_RARE: bool = false;
+
+    /// Whether an input is such a rare one.
+    #[inline(always)]
+    fn is_rare(self, _x: In) -> bool {
+        false
+    }
+
+    /// The operator on any input, branches allowed. A group of lanes with a rare input runs it on all of them.
+    #[inline(always)]
+    fn rare<I: Isa>(self, x: In) -> Out {
+        self.apply::<I>(x)
+    }
 }
 
 /// The inputs of an elementwise operator: a tuple of up to five element types.
@@ -247,13 +262,30 @@ pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, 
             if left < Out::GROUP {
                 if left <= FEW {
                     for k in 0..left {
-                        op.apply::<I>(In::get(from, k)).put(&mut group, k);
+                        let x = In::get(from, k);
+                        let y = if F::HAS_RARE { op.rare::<I>(x) } else { op.apply::<I>(x) };
+                        y.put(&mut group, k);
                     }
                     Out::store(&group, to, left);
                     return;
                 }
                 In::fill(&mut padded, from, left);
                 from = In::staged(&padded);
+            }
+            if F::HAS_RARE {
+                let mut any = false;
+                for k in 0..Out::GROUP {
+                    any |= op.is_rare(In::get(from, k));
+                }
+                if any {
+                    let n = left.min(Out::GROUP);
+                    for k in 0..n {
+                        op.rare::<I>(In::get(from, k)).put(&mut group, k);
+                    }
+                    Out::store(&group, to, n);
+                    i += n;
+                    continue;
+                }
             }
             let mut group = Out::stage();
             for k in 0..Out::GROUP {

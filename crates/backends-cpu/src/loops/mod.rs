@@ -36,35 +36,74 @@ pub use matrix::{MatMut, MatRef};
 /// ```
 ///
 /// The inputs come before the `;`, the numbers of the call (`iter.param(0)`, `param(1)`, ..) after it; both lists may be
-/// empty. The body sees the level as `I`. It should be free of branches, so that it vectorises.
+/// empty. The body sees the level as `I`. It should be free of branches, so that it vectorises; where that leaves rare inputs
+/// out, `else if condition { body for any input }` after it stands in for groups that hold one.
 #[macro_export]
 macro_rules! elementwise {
-    ($(
+    () => {};
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident<$($t:ident: $bound:path),*>(
+            $($a:ident: $at:ty),* $(; $($p:ident: $pt:ty),*)?
+        ) -> $out:ty $body:block else if ($rare:expr) $slow:block
+        $($rest:tt)*
+    ) => {
+        $crate::elementwise! {
+            @kernel [$(#[$meta])* $vis] $name [$($t: $bound),*] [$($a: $at),*] [$($($p: $pt),*)?] $out, $body, [
+                const HAS_RARE: bool = true;
+
+                #[inline(always)]
+                #[allow(unused_variables)]
+                fn is_rare(self, ($($a,)*): ($($at,)*)) -> bool {
+                    $rare
+                }
+
+                #[inline(always)]
+                #[allow(unused_variables)]
+                fn rare<I: $crate::isa::Isa>(self, ($($a,)*): ($($at,)*)) -> $out {
+                    let ($($($p,)*)?) = self.0;
+                    $slow
+                }
+            ]
+        }
+        $crate::elementwise! { $($rest)* }
+    };
+    (
         $(#[$meta:meta])*
         $vis:vis fn $name:ident<$($t:ident: $bound:path),*>(
             $($a:ident: $at:ty),* $(; $($p:ident: $pt:ty),*)?
         ) -> $out:ty $body:block
-    )*) => { $(
-        $(#[$meta])*
-        $vis fn $name<I: $crate::isa::Isa, $($t: $bound),*>(
+        $($rest:tt)*
+    ) => {
+        $crate::elementwise! {
+            @kernel [$(#[$meta])* $vis] $name [$($t: $bound),*] [$($a: $at),*] [$($($p: $pt),*)?] $out, $body, []
+        }
+        $crate::elementwise! { $($rest)* }
+    };
+    (
+        @kernel [$($front:tt)*] $name:ident [$($t:ident: $bound:path),*] [$($a:ident: $at:ty),*] [$($p:ident: $pt:ty),*]
+        $out:ty, $body:block, [$($rare:tt)*]
+    ) => {
+        $($front)* fn $name<I: $crate::isa::Isa, $($t: $bound),*>(
             iter: &::tensor_core::iter::TensorIter,
         ) -> ::tensor_core::Result<()> {
             #[derive(Clone, Copy)]
             struct Op<P>(P);
-            impl<$($t: $bound),*> $crate::loops::Elementwise<($($at,)*), $out> for Op<($($($pt,)*)?)> {
+            impl<$($t: $bound),*> $crate::loops::Elementwise<($($at,)*), $out> for Op<($($pt,)*)> {
                 #[inline(always)]
-                #[allow(non_camel_case_types, unused_variables)]
+                #[allow(unused_variables)]
                 fn apply<I: $crate::isa::Isa>(self, ($($a,)*): ($($at,)*)) -> $out {
-                    let ($($($p,)*)?) = self.0;
+                    let ($($p,)*) = self.0;
                     $body
                 }
+                $($rare)*
             }
             #[allow(unused_mut, unused_variables)]
             let mut next = 0..;
-            let params = ($($(<$pt as ::tensor_core::Element>::from_scalar(
+            let params = ($(<$pt as ::tensor_core::Element>::from_scalar(
                 iter.param(::std::iter::Iterator::next(&mut next).unwrap_or(0)),
-            ),)*)?);
+            ),)*);
             $crate::loops::map::<I, ($($at,)*), $out, _>(iter, Op(params))
         }
-    )* };
+    };
 }

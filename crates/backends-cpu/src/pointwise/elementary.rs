@@ -32,12 +32,6 @@ unary! {
     sqrt;
     /// `1 / sqrt(x)`
     rsqrt;
-    /// The sine.
-    sin;
-    /// The cosine.
-    cos;
-    /// The tangent.
-    tan;
     /// The inverse sine.
     asin;
     /// The inverse cosine.
@@ -69,6 +63,18 @@ unary! {
 }
 
 elementwise! {
+    /// The sine.
+    pub fn sin<T: Floating>(x: T) -> T { T::down(x.up().sin_near::<I>()) }
+    else if (x.up().is_far()) { T::down(x.up().sin::<I>()) }
+
+    /// The cosine.
+    pub fn cos<T: Floating>(x: T) -> T { T::down(x.up().cos_near::<I>()) }
+    else if (x.up().is_far()) { T::down(x.up().cos::<I>()) }
+
+    /// The tangent.
+    pub fn tan<T: Floating>(x: T) -> T { T::down(x.up().tan_near::<I>()) }
+    else if (x.up().is_far()) { T::down(x.up().tan::<I>()) }
+
     /// The angle of the point (`b`, `a`).
     pub fn atan2<T: RealFloating>(a: T, b: T) -> T { T::down(a.up().atan2::<I>(b.up())) }
 

@@ -46,6 +46,26 @@ pub trait Math: Arith + Element {
     fn cos<I: Isa>(self) -> Self;
     /// The tangent.
     fn tan<I: Isa>(self) -> Self;
+    /// True where [`Math::sin_near`] and its siblings are not right: beyond a million.
+    #[inline(always)]
+    fn is_far(self) -> bool {
+        false
+    }
+    /// [`Math::sin`] without its branch for far arguments.
+    #[inline(always)]
+    fn sin_near<I: Isa>(self) -> Self {
+        self.sin::<I>()
+    }
+    /// [`Math::cos`] without its branch for far arguments.
+    #[inline(always)]
+    fn cos_near<I: Isa>(self) -> Self {
+        self.cos::<I>()
+    }
+    /// [`Math::tan`] without its branch for far arguments.
+    #[inline(always)]
+    fn tan_near<I: Isa>(self) -> Self {
+        self.tan::<I>()
+    }
     /// The inverse sine.
     fn asin<I: Isa>(self) -> Self;
     /// The inverse cosine.
@@ -105,7 +125,9 @@ macro_rules! floats {
             #[inline(always)]
             fn rsqrt<I: Isa>(self) -> Self { 1.0 / <$t>::sqrt(self) }
             floats!(@unary $t $m exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh
-                atanh sigmoid);
+                atanh sigmoid sin_near cos_near tan_near);
+            #[inline(always)]
+            fn is_far(self) -> bool { $m::is_far(self) }
             #[inline(always)]
             fn pow<I: Isa>(self, y: Self) -> Self { $m::pow::<I>(self, y) }
         }

@@ -14,6 +14,9 @@ mod float32;
 mod float64;
 mod half;
 mod math;
+mod poly;
+#[cfg(test)]
+mod tests;
 
 pub use arith::{Arith, Floating, Integer, Number, Ordered, Real, RealFloating, Value};
 pub use cast::Cast;
