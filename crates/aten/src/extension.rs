@@ -13,7 +13,7 @@ pub use values::{Argument, Returned, TensorsOf};
 
 /// What autograd registers for operators that come without a derivative: gives the results a node that is an error when a
 /// gradient reaches it. Arguments: the operator's name, its tensors, its results.
-pub struct NotDifferentiable(pub fn(&'static str, &[&Tensor], &[&Tensor]) -> Result<()>);
+pub struct NotDifferentiable(pub fn(&'static str, &[&Tensor], &[Tensor]) -> Result<()>);
 
 inventory::collect!(NotDifferentiable);
 
@@ -71,10 +71,10 @@ pub fn without_derivative<R: Returned>(
         arg.visit(&mut |tensor| inputs.push(tensor.clone()));
     }
     result.visit(&mut |tensor| outputs.push(tensor.clone()));
-    if outputs.iter().any(|output| inputs.iter().any(|input| input.is_same(output))) {
+    if outputs.iter().any(|output| inputs.iter().any(|input: &Tensor| input.is_same(output))) {
         bail!(NotImplemented, "derivative for {name} is not implemented, so it cannot return one of its arguments");
     }
-    let (inputs, outputs): (Vec<&Tensor>, Vec<&Tensor>) = (inputs.iter().collect(), outputs.iter().collect());
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
     match inventory::iter::<NotDifferentiable>.into_iter().next() {
         Some(hook) => (hook.0)(name, &inputs, &outputs)?,
         None => bail!(NotImplemented, "derivative for {name} is not implemented"),

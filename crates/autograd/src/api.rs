@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tensor_aten::Tensor;
+use tensor_aten::extension::NotDifferentiable;
 use tensor_aten::hooks::{AutogradHooks, GradFn};
 use tensor_core::Result;
 
 use crate::node::Handle;
-use crate::{engine, hooks, meta, view};
+use crate::{engine, hooks, meta, record, view};
 
 inventory::submit! {
     AutogradHooks {
@@ -28,6 +29,9 @@ inventory::submit! {
         backward,
     }
 }
+
+// Operators of other crates that come without a derivative.
+inventory::submit! { NotDifferentiable(record::not_implemented) }
 
 fn grad_fn(tensor: &Tensor) -> Result<Option<Arc<dyn GradFn>>> {
     Ok(meta::grad_fn(tensor)?.map(Handle::of))

@@ -52,7 +52,9 @@ pub(super) fn set(x: &Tensor, index: &[TensorIndex<'_>], value: Right<'_>) -> Re
 /// Applies the basic parts of an index, and notes its tensors.
 fn walk(x: &Tensor, index: &[TensorIndex<'_>]) -> Result<(Tensor, Gathers)> {
     let specified: usize = index.iter().map(dims_of).sum();
-    check_index!(specified <= x.dim(), "too many indices for tensor of dimension {}", x.dim());
+    // Of a lone position or slice, what takes it says what is wrong.
+    let alone = matches!(index, [TensorIndex::Int(_) | TensorIndex::Slice(_)]);
+    check_index!(alone || specified <= x.dim(), "too many indices for tensor of dimension {}", x.dim());
     let mut gathers = Gathers::new();
     let mut view = x.clone();
     let mut dim = 0;
