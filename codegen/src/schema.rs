@@ -298,6 +298,12 @@ impl Schema {
         self.returns.iter().filter(|ret| !ret.ty.is_written())
     }
 
+    /// True if the operator computes only the results that its `output_mask` asks for: the others are absent.
+    pub fn masks_results(&self) -> bool {
+        let mask = |arg: &Arg| arg.name == "output_mask" && arg.ty.base == Base::Bool && arg.ty.list.is_some();
+        self.args.iter().any(mask)
+    }
+
     /// The written arguments, in order.
     pub fn written_args(&self) -> impl Iterator<Item = &Arg> {
         self.args.iter().filter(|arg| arg.ty.is_written())

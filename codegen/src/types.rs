@@ -81,16 +81,24 @@ fn tuple(items: Vec<TokenStream>) -> TokenStream {
     }
 }
 
+/// A result that is no written argument; `Option<Tensor>` where a mask says whether it is computed.
+fn fresh(schema: &Schema, ty: &Type) -> Option<TokenStream> {
+    let one = owned(ty)?;
+    Some(if schema.masks_results() && is_tensor(ty) { quote!(Option<#one>) } else { one })
+}
+
 /// What a kernel returns inside `Result`: the results that are no written arguments.
 pub fn kernel_result(schema: &Schema) -> TokenStream {
-    tuple(schema.fresh_returns().filter_map(|ret| owned(&ret.ty)).collect())
+    tuple(schema.fresh_returns().filter_map(|ret| fresh(schema, &ret.ty)).collect())
 }
 
 /// What a caller returns inside `Result`: written arguments by reference (with the given lifetime), others owned.
 pub fn caller_result(schema: &Schema, lifetime: &TokenStream) -> TokenStream {
     let items = schema.returns.iter();
     tuple(
-        items.filter_map(|r| if r.ty.is_written() { Some(quote!(&#lifetime Tensor)) } else { owned(&r.ty) }).collect(),
+        items
+            .filter_map(|r| if r.ty.is_written() { Some(quote!(&#lifetime Tensor)) } else { fresh(schema, &r.ty) })
+            .collect(),
     )
 }
 

@@ -64,9 +64,14 @@ fn functional(plan: &Plan<'_>, op: &Operator) -> Result<String, String> {
     if list {
         text.push_str("record::set_history_list(&record::node(edges, function), &result);");
     } else {
-        let outputs = (0..schema.returns.len()).filter(|&i| plan.differentiable[i]).map(|i| result(schema, i));
-        let outputs: Vec<String> = outputs.collect();
-        let _ = write!(text, "record::set_history(&record::node(edges, function), &[{}]);", outputs.join(", "));
+        let masked = schema.masks_results();
+        let output = |i| {
+            let result = result(schema, i);
+            if masked { format!("{}.as_ref()", result.trim_start_matches('&')) } else { result }
+        };
+        let outputs: Vec<String> = (0..schema.returns.len()).filter(|&i| plan.differentiable[i]).map(output).collect();
+        let function = if masked { "set_history_opt" } else { "set_history" };
+        let _ = write!(text, "record::{function}(&record::node(edges, function), &[{}]);", outputs.join(", "));
     }
     text.push_str("} Ok(result)");
     Ok(text)

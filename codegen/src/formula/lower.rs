@@ -490,6 +490,7 @@ fn fit(schema: &Schema, args: &[Value], wrap: bool) -> Option<(Vec<String>, Vec<
 fn returned(schema: &Schema, t: &str) -> Result<Value> {
     let value = |code: String, ty| {
         let (kind, shape) = of_type(ty)?;
+        let shape = if schema.masks_results() && shape == Shape::One { Shape::Optional } else { shape };
         let form = if kind == Kind::Tensor || shape != Shape::One { Form::Owned } else { Form::Plain };
         Ok(Value::Typed { code, kind, shape, form })
     };
