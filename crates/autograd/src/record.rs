@@ -76,6 +76,10 @@ impl Edges {
         Ok(())
     }
 
+    pub(crate) fn into_inner(self) -> SmallVec<[Edge; 2]> {
+        self.0
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -108,6 +112,18 @@ pub fn node<F: Function + 'static>(edges: Edges, function: F) -> NodeRef {
 #[inline]
 pub fn set_history(node: &NodeRef, outputs: &[&Tensor]) {
     note_outputs(node, outputs.iter().copied());
+}
+
+/// [`set_history`] of an operator whose `output_mask` may leave results out. An absent one only takes up a number.
+pub fn set_history_opt(node: &NodeRef, outputs: &[Option<&Tensor>]) {
+    // Nothing ever arrives at the number of an absent result, so any metadata does.
+    let Some(present) = outputs.iter().flatten().next() else { return };
+    node.state().metadata.extend(outputs.iter().map(|output| InputMeta::of(output.unwrap_or(present))));
+    for (i, output) in outputs.iter().enumerate() {
+        if let Some(output) = output.filter(|output| output.dtype().is_differentiable()) {
+            drop(meta::set_gradient_edge(output, node, i));
+        }
+    }
 }
 
 /// [`set_history`] of an operator that returns a list.
