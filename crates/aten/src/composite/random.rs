@@ -18,12 +18,15 @@ fn stream<'a>(x: &Tensor, generator: Option<&'a Generator>) -> Result<&'a Genera
     Ok(generator)
 }
 
+/// Which kernel of the table a distribution is.
+type Pick = fn(&RandomKernels) -> &Columns<RandomKernel>;
+
 /// Fills a tensor by a kernel, which sees its memory as one row.
 fn fill(
     x: &Tensor,
     generator: Option<&Generator>,
     name: &str,
-    pick: fn(&RandomKernels) -> &Columns<RandomKernel>,
+    pick: Pick,
     numbers: [Scalar; 2],
 ) -> Result<()> {
     tensor_core::overlap::assert_no_internal_overlap(x.as_impl())?;
@@ -79,7 +82,7 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
         return Ok(());
     }
     // Only contiguous tensors are drawn in blocks.
-    let pick: fn(&RandomKernels) -> _ = if self_.is_contiguous() { |k| &k.normal } else { |k| &k.normal_serial };
+    let pick: Pick = if self_.is_contiguous() { |k| &k.normal } else { |k| &k.normal_serial };
     fill(self_, generator, "normal_kernel_cpu", pick, [mean.into(), std.into()])
 }
 
