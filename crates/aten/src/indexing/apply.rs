@@ -2,11 +2,11 @@
 //! `index_put_` for its tensors. Every step is a dispatched operator, so that gradients flow.
 
 use smallvec::SmallVec;
-use tensor_core::{DType, Device, Result, Scalar, bail, check_index, check_value, strides};
+use tensor_core::{DType, Device, Result, Scalar, check_index, check_value, strides};
 
 use super::{Slice, TensorIndex};
 use crate::arithmetic::Right;
-use crate::{IValue, Tensor, dispatch, ops};
+use crate::{Tensor, ops};
 
 /// The tensors of an index, each at the dimension that it gathers from.
 type Gathers = SmallVec<[Option<Tensor>; 4]>;
@@ -23,7 +23,7 @@ pub(super) fn get(x: &Tensor, index: &[TensorIndex<'_>]) -> Result<Tensor> {
     if gathers.is_empty() {
         return if view.is_same(x) { ops::alias(&view) } else { Ok(view) };
     }
-    gather(&view, &gathers)
+    ops::index(&view, &references(&gathers))
 }
 
 /// `x[index] = value`
@@ -46,7 +46,7 @@ pub(super) fn set(x: &Tensor, index: &[TensorIndex<'_>], value: Right<'_>) -> Re
             ops::full(&[], value, Some(view.dtype()), None, Some(view.device()), None)?
         }
     };
-    scatter(&view, &gathers, &value)
+    ops::index_put_(&view, &references(&gathers), &value, false).map(drop)
 }
 
 /// Applies the basic parts of an index, and notes its tensors.
@@ -150,19 +150,8 @@ fn takes_all(x: &Tensor, dim: usize, slice: Slice) -> bool {
     slice.start.unwrap_or(0) == 0 && slice.stop.is_none_or(|stop| stop >= size) && slice.step == 1
 }
 
-fn gather(view: &Tensor, gathers: &Gathers) -> Result<Tensor> {
-    match dispatch::invoke("aten::index.Tensor", [view.into(), list(gathers)])?.pop() {
-        Some(IValue::Tensor(result)) => Ok(result),
-        _ => bail!(Runtime, "aten::index.Tensor returned no tensor"),
-    }
-}
-
-fn scatter(view: &Tensor, gathers: &Gathers, value: &Tensor) -> Result<()> {
-    dispatch::invoke("aten::index_put_", [view.into(), list(gathers), value.into(), false.into()]).map(drop)
-}
-
-fn list(gathers: &Gathers) -> IValue {
-    IValue::TensorList(gathers.to_vec())
+fn references(gathers: &Gathers) -> SmallVec<[Option<&Tensor>; 4]> {
+    gathers.iter().map(Option::as_ref).collect()
 }
 
 /// Writes a value over a whole view.
@@ -227,7 +216,6 @@ fn fill_positions(view: &Tensor, gathers: &Gathers, value: Scalar) -> Result<boo
     } else {
         index
     };
-    let dim = before.len() as i64;
-    dispatch::invoke("aten::index_fill_.int_Scalar", [view.into(), dim.into(), index.into(), value.into()])?;
+    ops::index_fill_int_scalar_(view, before.len() as i64, index, value)?;
     Ok(true)
 }
