@@ -1,7 +1,7 @@
 //! Tables of backend kernels: a struct a family (generated), a column a dtype. Backends submit them; operators look up.
 
 use tensor_core::iter::TensorIter;
-use tensor_core::{DType, Device, Error, ErrorKind, Result, Scalar};
+use tensor_core::{DType, Device, Error, ErrorKind, Generator, Result, Scalar};
 
 use crate::Tensor;
 
@@ -52,6 +52,12 @@ pub fn no_table(family: &str, device: Device) -> Error {
 pub type GemmKernel =
     fn(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
 
+/// A [`GemmKernel`] for each matrix of a batch: the first dimension counts them.
+pub type BatchedGemmKernel = GemmKernel;
+
+/// `out = sum_i a[i] * b[i]` of two vectors of any strides.
+pub type DotKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>;
+
 /// Reduces the middle dimension of a contiguous `x` (A, R, B) into a dense `out` of A x B elements.
 pub type ReduceKernel = fn(out: &Tensor, x: &Tensor) -> Result<()>;
 
@@ -64,4 +70,127 @@ pub type SelectingKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor) -> 
 /// Runs along the middle dimension of a contiguous `x` (A, R, B); `out` has the same shape.
 pub type ScanKernel = fn(out: &Tensor, x: &Tensor) -> Result<()>;
 
+/// Joins contiguous matrices of as many rows side by side: `out[r, :] = parts[0][r, :], parts[1][r, :], ..`.
+pub type CatKernel = fn(out: &Tensor, parts: &[&Tensor]) -> Result<()>;
+
+/// Reverses the flagged dimensions of `x`; `out` is contiguous and has its shape.
+pub type FlipKernel = fn(out: &Tensor, x: &Tensor, flipped: &[bool]) -> Result<()>;
+
+/// Keeps the triangle of each matrix on one side of a diagonal; `out` is contiguous and has the shape of `x`.
+pub type TriangleKernel = fn(out: &Tensor, x: &Tensor, diagonal: i64, upper: bool) -> Result<()>;
+
+/// Fills a contiguous 1-d tensor from two numbers: start and step, or start and end.
+pub type RangeKernel = fn(out: &Tensor, start: Scalar, other: Scalar) -> Result<()>;
+
+/// Reads the elements that a plan names into `out`, which has the plan's shape.
+pub type IndexKernel = fn(out: &Tensor, plan: &IndexPlan) -> Result<()>;
+
+/// Writes `values`, of the plan's shape, to the elements that a plan names, or adds them; in their order.
+pub type IndexPutKernel = fn(plan: &IndexPlan, values: &Tensor, accumulate: bool) -> Result<()>;
+
+/// Reads `flat[p + index[p] * strides[dim]]` for each position p of the contiguous `out` and `index`, where p has `strides`
+/// along the other dimensions. Indices are checked to lie in `0..size`.
+pub type GatherKernel =
+    fn(out: &Tensor, flat: &Tensor, index: &Tensor, strides: &[i64], dim: usize, size: i64) -> Result<()>;
+
+/// Writes `src` to the contiguous `out`: along `dim` at `index`, along the others in place. The contiguous `index` has the
+/// shape of `src`. Indices are checked.
+pub type ScatterKernel = fn(out: &Tensor, index: &Tensor, src: &Tensor, dim: usize) -> Result<()>;
+
+/// The positions of the elements that are not zero, in row-major order: i64 (n, dimensions), column by column.
+pub type NonzeroKernel = fn(x: &Tensor) -> Result<Tensor>;
+
+/// Fills a contiguous row with draws of a distribution with two numbers.
+pub type RandomKernel = fn(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()>;
+
+/// Fills a contiguous row with 1 by the probabilities of `p` (f64), else 0; `wide` draws f64 numbers, else f32 ones.
+pub type RandomEachKernel = fn(out: &Tensor, p: &Tensor, generator: &Generator, wide: bool) -> Result<()>;
+
+/// The geometry of a convolution from images of `in_channels` to `out_channels`, over three spatial dimensions: those that
+/// there are not count as one element. A transposed convolution is the adjoint of one.
+#[derive(Clone, Debug)]
+pub struct ConvShape {
+    /// the number of images
+    pub batch: usize,
+    /// channels are convolved in this many separate groups
+    pub groups: usize,
+    /// channels of the images
+    pub in_channels: usize,
+    /// channels of what comes out
+    pub out_channels: usize,
+    /// the images' sizes
+    pub image: [usize; 3],
+    /// the kernel's sizes
+    pub kernel: [usize; 3],
+    /// sizes of what comes out
+    pub result: [usize; 3],
+    /// steps in the image from one result to the next
+    pub stride: [usize; 3],
+    /// elements before the image; negative where some of it is left out
+    pub padding: [isize; 3],
+    /// steps in the image from one element of the kernel to the next
+    pub dilation: [usize; 3],
+    /// True if images are (N, D, H, W, C) and weights (out, kd, kh, kw, in / groups) in memory, not (N, C, D, H, W) and
+    /// (out, in / groups, kd, kh, kw)
+    pub channels_last: bool,
+}
+
+/// A product of a [`ConvShape`]'s three contiguous tensors, images `x`, weights `w` and results `y`: the third of two, with
+/// a bias for each channel of it. The forward pass is `(y, x, w)`, its adjoint `(x, y, w)`, that of the weights `(w, x, y)`.
+pub type ConvKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor, bias: Option<&Tensor>, shape: &ConvShape) -> Result<()>;
+
+/// The geometry of pooling over three spatial dimensions: those that there are not count as one element.
+#[derive(Clone, Debug)]
+pub struct PoolShape {
+    /// images times channels (the planes of (planes, D, H, W)); images alone where channels come last
+    pub planes: usize,
+    /// 1, or the number of channels of (planes, D, H, W, channels)
+    pub channels: usize,
+    /// the images' sizes
+    pub image: [usize; 3],
+    /// sizes of what comes out
+    pub result: [usize; 3],
+    /// where the elements of a result come from
+    pub window: PoolWindow,
+}
+
+/// How the windows of pooling lie.
+#[derive(Clone, Debug)]
+pub enum PoolWindow {
+    /// of one size, in even steps
+    Fixed {
+        /// the window's sizes
+        kernel: [usize; 3],
+        /// steps from one window to the next
+        stride: [usize; 3],
+        /// elements before the image
+        padding: [usize; 3],
+        /// steps from one element of a window to the next
+        dilation: [usize; 3],
+    },
+    /// the image split evenly among the results
+    Adaptive,
+}
+
+/// What an average is divided by.
+#[derive(Clone, Copy, Debug)]
+pub enum PoolDivisor {
+    /// the window's elements, those of the padding too
+    WithPadding,
+    /// the window's elements within the image
+    Inside,
+    /// a number
+    Number(i64),
+}
+
+/// `values` and `indices` (i64, within a plane) of the largest elements of each window of `x`; contiguous tensors.
+pub type MaxPoolKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor, shape: &PoolShape) -> Result<()>;
+
+/// The averages of windows of `x`, or, with `grad` in its place, the gradient of that; contiguous tensors.
+pub type AvgPoolKernel = fn(out: &Tensor, x: &Tensor, shape: &PoolShape, divisor: PoolDivisor) -> Result<()>;
+
+/// Adds the elements of `grad` to `out` at `indices` of each plane; contiguous tensors.
+pub type UnpoolKernel = fn(out: &Tensor, grad: &Tensor, indices: &Tensor, shape: &PoolShape) -> Result<()>;
+
 pub use crate::generated::kernels::*;
+pub use crate::native::indexing::IndexPlan;

@@ -2,6 +2,9 @@
 //! their results have derivatives. Here are those that many families use; a family's own are in `formulas/FAMILY.rs`.
 
 pub mod dims;
+mod flip;
+mod indexing;
+mod joining;
 mod matmul;
 mod pointwise;
 mod reduce;
@@ -12,6 +15,9 @@ use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
+pub use flip::*;
+pub use indexing::*;
+pub use joining::*;
 pub use matmul::*;
 pub use pointwise::*;
 pub use reduce::*;

@@ -7,14 +7,20 @@
 
 mod copy;
 mod fill;
+mod flip;
 pub mod gemm;
 mod generated;
+mod indexing;
 pub mod isa;
+mod joining;
 pub mod loops;
 mod matmul;
 pub mod parallel;
 pub mod pointwise;
+pub mod random;
+mod range;
 pub mod reduce;
 pub mod simd;
+mod triangular;
 
 pub use isa::Isa;

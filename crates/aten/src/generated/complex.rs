@@ -159,7 +159,7 @@ pub mod ops {
         op::IMAG.kernel(keys)?(keys, self_)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn conj(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::conj(self_)

@@ -399,7 +399,7 @@ pub mod ops {
         op::_LOCAL_SCALAR_DENSE.kernel(keys)?(keys, self_)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn copy_(
         _: DispatchKeySet,

@@ -758,7 +758,7 @@ pub mod ops {
         op::NEW_ONES.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn empty_memory_format(
         _: DispatchKeySet,

@@ -129,7 +129,7 @@ pub mod ops {
         op::ZERO.kernel(keys)?(keys, self_)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn fill_scalar_(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
         composite::fill::fill_scalar_(self_, value)

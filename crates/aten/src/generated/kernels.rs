@@ -78,17 +78,172 @@ pub fn fill(device: Device) -> Result<&'static FillKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("fill", device))
 }
+/// The kernels of `flip`: a column a dtype.
+pub struct FlipKernels {
+    /// `flip_cpu`
+    pub flip: Columns<FlipKernel>,
+}
+impl FlipKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self { flip: Columns::NONE };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("flip", self.flip.dtypes())]
+    }
+}
+/// A backend's kernels of `flip`: what it submits.
+pub struct FlipTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static FlipKernels,
+}
+inventory::collect!(FlipTable);
+/// The kernels of `flip` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn flip(device: Device) -> Result<&'static FlipKernels> {
+    static FOUND: [OnceLock<Option<&'static FlipKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<FlipTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("flip", device))
+}
+/// The kernels of `indexing`: a column a dtype.
+pub struct IndexingKernels {
+    /// `gather_out_cpu`
+    pub gather: Columns<GatherKernel>,
+    /// `index_cpu`
+    pub index: Columns<IndexKernel>,
+    /// `index_put`
+    pub index_put: Columns<IndexPutKernel>,
+    /// `nonzero_count_cpu`
+    pub nonzero: Columns<NonzeroKernel>,
+    /// `scatter_gather_tensor_cpu`
+    pub scatter: Columns<ScatterKernel>,
+    /// `scatter_gather_tensor_cpu_reduce_add`
+    pub scatter_add: Columns<ScatterKernel>,
+    /// `scatter_gather_tensor_cpu_reduce_amax`
+    pub scatter_amax: Columns<ScatterKernel>,
+    /// `scatter_gather_tensor_cpu_reduce_amin`
+    pub scatter_amin: Columns<ScatterKernel>,
+    /// `scatter_gather_tensor_cpu_reduce_multiply`
+    pub scatter_multiply: Columns<ScatterKernel>,
+}
+impl IndexingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        gather: Columns::NONE,
+        index: Columns::NONE,
+        index_put: Columns::NONE,
+        nonzero: Columns::NONE,
+        scatter: Columns::NONE,
+        scatter_add: Columns::NONE,
+        scatter_amax: Columns::NONE,
+        scatter_amin: Columns::NONE,
+        scatter_multiply: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("gather", self.gather.dtypes()), ("index", self.index.dtypes()),
+            ("index_put", self.index_put.dtypes()), ("nonzero", self.nonzero.dtypes()),
+            ("scatter", self.scatter.dtypes()), ("scatter_add", self.scatter_add
+            .dtypes()), ("scatter_amax", self.scatter_amax.dtypes()), ("scatter_amin",
+            self.scatter_amin.dtypes()), ("scatter_multiply", self.scatter_multiply
+            .dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `indexing`: what it submits.
+pub struct IndexingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static IndexingKernels,
+}
+inventory::collect!(IndexingTable);
+/// The kernels of `indexing` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn indexing(device: Device) -> Result<&'static IndexingKernels> {
+    static FOUND: [OnceLock<Option<&'static IndexingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<IndexingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("indexing", device))
+}
+/// The kernels of `joining`: a column a dtype.
+pub struct JoiningKernels {
+    /// `cat_cpu`
+    pub cat: Columns<CatKernel>,
+}
+impl JoiningKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self { cat: Columns::NONE };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("cat", self.cat.dtypes())]
+    }
+}
+/// A backend's kernels of `joining`: what it submits.
+pub struct JoiningTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static JoiningKernels,
+}
+inventory::collect!(JoiningTable);
+/// The kernels of `joining` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn joining(device: Device) -> Result<&'static JoiningKernels> {
+    static FOUND: [OnceLock<Option<&'static JoiningKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<JoiningTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("joining", device))
+}
 /// The kernels of `matmul`: a column a dtype.
 pub struct MatmulKernels {
+    /// `bmm`
+    pub batched_gemm: Columns<BatchedGemmKernel>,
+    /// `dot`
+    pub dot: Columns<DotKernel>,
     /// `addmm_impl_cpu_`
     pub gemm: Columns<GemmKernel>,
 }
 impl MatmulKernels {
     /// No kernel at all: what a backend fills up with.
-    pub const NONE: Self = Self { gemm: Columns::NONE };
+    pub const NONE: Self = Self {
+        batched_gemm: Columns::NONE,
+        dot: Columns::NONE,
+        gemm: Columns::NONE,
+    };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![("gemm", self.gemm.dtypes())]
+        vec![
+            ("batched_gemm", self.batched_gemm.dtypes()), ("dot", self.dot.dtypes()),
+            ("gemm", self.gemm.dtypes())
+        ]
     }
 }
 /// A backend's kernels of `matmul`: what it submits.
@@ -355,6 +510,118 @@ pub fn pointwise(device: Device) -> Result<&'static PointwiseKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("pointwise", device))
 }
+/// The kernels of `random`: a column a dtype.
+pub struct RandomKernels {
+    /// `bernoulli_scalar_cpu_`
+    pub bernoulli: Columns<RandomKernel>,
+    /// `bernoulli_tensor_cpu_self_`
+    pub bernoulli_each: Columns<RandomEachKernel>,
+    /// `exponential_default`
+    pub exponential: Columns<RandomKernel>,
+    /// `normal_kernel_cpu`
+    pub normal: Columns<RandomKernel>,
+    /// `normal_kernel_cpu`
+    pub normal_serial: Columns<RandomKernel>,
+    /// `randperm`
+    pub permutation: Columns<RandomKernel>,
+    /// `random_cpu`
+    pub random: Columns<RandomKernel>,
+    /// `random_from_to_cpu`
+    pub random_from_to: Columns<RandomKernel>,
+    /// `check_uniform_bounds`
+    pub uniform: Columns<RandomKernel>,
+}
+impl RandomKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        bernoulli: Columns::NONE,
+        bernoulli_each: Columns::NONE,
+        exponential: Columns::NONE,
+        normal: Columns::NONE,
+        normal_serial: Columns::NONE,
+        permutation: Columns::NONE,
+        random: Columns::NONE,
+        random_from_to: Columns::NONE,
+        uniform: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("bernoulli", self.bernoulli.dtypes()), ("bernoulli_each", self
+            .bernoulli_each.dtypes()), ("exponential", self.exponential.dtypes()),
+            ("normal", self.normal.dtypes()), ("normal_serial", self.normal_serial
+            .dtypes()), ("permutation", self.permutation.dtypes()), ("random", self
+            .random.dtypes()), ("random_from_to", self.random_from_to.dtypes()),
+            ("uniform", self.uniform.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `random`: what it submits.
+pub struct RandomTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static RandomKernels,
+}
+inventory::collect!(RandomTable);
+/// The kernels of `random` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn random(device: Device) -> Result<&'static RandomKernels> {
+    static FOUND: [OnceLock<Option<&'static RandomKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<RandomTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("random", device))
+}
+/// The kernels of `range`: a column a dtype.
+pub struct RangeKernels {
+    /// `arange_cpu`
+    pub arange: Columns<RangeKernel>,
+    /// `linspace_cpu`
+    pub linspace: Columns<RangeKernel>,
+}
+impl RangeKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        arange: Columns::NONE,
+        linspace: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("arange", self.arange.dtypes()), ("linspace", self.linspace.dtypes())]
+    }
+}
+/// A backend's kernels of `range`: what it submits.
+pub struct RangeTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static RangeKernels,
+}
+inventory::collect!(RangeTable);
+/// The kernels of `range` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn range(device: Device) -> Result<&'static RangeKernels> {
+    static FOUND: [OnceLock<Option<&'static RangeKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<RangeTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("range", device))
+}
 /// The kernels of `reduce`: a column a dtype.
 pub struct ReduceKernels {
     /// `all`
@@ -433,6 +700,43 @@ pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
 }
+/// The kernels of `triangular`: a column a dtype.
+pub struct TriangularKernels {
+    /// `tril_triu`
+    pub triangle: Columns<TriangleKernel>,
+}
+impl TriangularKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self { triangle: Columns::NONE };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("triangle", self.triangle.dtypes())]
+    }
+}
+/// A backend's kernels of `triangular`: what it submits.
+pub struct TriangularTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static TriangularKernels,
+}
+inventory::collect!(TriangularTable);
+/// The kernels of `triangular` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn triangular(device: Device) -> Result<&'static TriangularKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static TriangularKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<TriangularTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("triangular", device))
+}
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
@@ -442,14 +746,32 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = fill(device) {
         all.push(("fill", table.coverage()));
     }
+    if let Ok(table) = flip(device) {
+        all.push(("flip", table.coverage()));
+    }
+    if let Ok(table) = indexing(device) {
+        all.push(("indexing", table.coverage()));
+    }
+    if let Ok(table) = joining(device) {
+        all.push(("joining", table.coverage()));
+    }
     if let Ok(table) = matmul(device) {
         all.push(("matmul", table.coverage()));
     }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));
     }
+    if let Ok(table) = random(device) {
+        all.push(("random", table.coverage()));
+    }
+    if let Ok(table) = range(device) {
+        all.push(("range", table.coverage()));
+    }
     if let Ok(table) = reduce(device) {
         all.push(("reduce", table.coverage()));
+    }
+    if let Ok(table) = triangular(device) {
+        all.push(("triangular", table.coverage()));
     }
     all
 }

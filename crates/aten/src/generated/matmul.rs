@@ -33,6 +33,763 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type AddmmFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDMM: Op<AddmmFn> = Op::new(OpInfo {
+        name: "aten::addmm",
+        schema: "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addmm")?;
+            stack
+                .push(
+                    ops::addmm(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type AddmmFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDMM_: Op<AddmmFn_> = Op::new(OpInfo {
+        name: "aten::addmm_",
+        schema: "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addmm_")?;
+            stack
+                .push(
+                    ops::addmm_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddmmOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDMM_OUT: Op<AddmmOutFn> = Op::new(OpInfo {
+        name: "aten::addmm.out",
+        schema: "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::addmm")?;
+            stack
+                .push(
+                    ops::addmm_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BmmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static BMM: Op<BmmFn> = Op::new(OpInfo {
+        name: "aten::bmm",
+        schema: "bmm(Tensor self, Tensor mat2) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bmm")?;
+            stack.push(ops::bmm(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type BmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static BMM_OUT: Op<BmmOutFn> = Op::new(OpInfo {
+        name: "aten::bmm.out",
+        schema: "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bmm")?;
+            stack.push(ops::bmm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BaddbmmFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static BADDBMM: Op<BaddbmmFn> = Op::new(OpInfo {
+        name: "aten::baddbmm",
+        schema: "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::baddbmm")?;
+            stack
+                .push(
+                    ops::baddbmm(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BaddbmmFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static BADDBMM_: Op<BaddbmmFn_> = Op::new(OpInfo {
+        name: "aten::baddbmm_",
+        schema: "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::baddbmm_")?;
+            stack
+                .push(
+                    ops::baddbmm_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BaddbmmOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BADDBMM_OUT: Op<BaddbmmOutFn> = Op::new(OpInfo {
+        name: "aten::baddbmm.out",
+        schema: "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::baddbmm")?;
+            stack
+                .push(
+                    ops::baddbmm_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddbmmFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDBMM: Op<AddbmmFn> = Op::new(OpInfo {
+        name: "aten::addbmm",
+        schema: "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addbmm")?;
+            stack
+                .push(
+                    ops::addbmm(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddbmmFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDBMM_: Op<AddbmmFn_> = Op::new(OpInfo {
+        name: "aten::addbmm_",
+        schema: "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addbmm_")?;
+            stack
+                .push(
+                    ops::addbmm_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddbmmOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDBMM_OUT: Op<AddbmmOutFn> = Op::new(OpInfo {
+        name: "aten::addbmm.out",
+        schema: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::addbmm")?;
+            stack
+                .push(
+                    ops::addbmm_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MvFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MV: Op<MvFn> = Op::new(OpInfo {
+        name: "aten::mv",
+        schema: "mv(Tensor self, Tensor vec) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::mv")?;
+            stack.push(ops::mv(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MV_OUT: Op<MvOutFn> = Op::new(OpInfo {
+        name: "aten::mv.out",
+        schema: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::mv")?;
+            stack.push(ops::mv_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddmvFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDMV: Op<AddmvFn> = Op::new(OpInfo {
+        name: "aten::addmv",
+        schema: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addmv")?;
+            stack
+                .push(
+                    ops::addmv(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddmvFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDMV_: Op<AddmvFn_> = Op::new(OpInfo {
+        name: "aten::addmv_",
+        schema: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addmv_")?;
+            stack
+                .push(
+                    ops::addmv_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddmvOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDMV_OUT: Op<AddmvOutFn> = Op::new(OpInfo {
+        name: "aten::addmv.out",
+        schema: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::addmv")?;
+            stack
+                .push(
+                    ops::addmv_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static DOT: Op<DotFn> = Op::new(OpInfo {
+        name: "aten::dot",
+        schema: "dot(Tensor self, Tensor tensor) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::dot")?;
+            stack.push(ops::dot(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static DOT_OUT: Op<DotOutFn> = Op::new(OpInfo {
+        name: "aten::dot.out",
+        schema: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::dot")?;
+            stack.push(ops::dot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type VdotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static VDOT: Op<VdotFn> = Op::new(OpInfo {
+        name: "aten::vdot",
+        schema: "vdot(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::vdot")?;
+            stack.push(ops::vdot(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type VdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static VDOT_OUT: Op<VdotOutFn> = Op::new(OpInfo {
+        name: "aten::vdot.out",
+        schema: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::vdot")?;
+            stack.push(ops::vdot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddrFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ADDR: Op<AddrFn> = Op::new(OpInfo {
+        name: "aten::addr",
+        schema: "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addr")?;
+            stack
+                .push(
+                    ops::addr(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddrFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static ADDR_: Op<AddrFn_> = Op::new(OpInfo {
+        name: "aten::addr_",
+        schema: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::addr_")?;
+            stack
+                .push(
+                    ops::addr_(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AddrOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADDR_OUT: Op<AddrOutFn> = Op::new(OpInfo {
+        name: "aten::addr.out",
+        schema: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::addr")?;
+            stack
+                .push(
+                    ops::addr_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.scalar(3)?,
+                            a.scalar(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type OuterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static OUTER: Op<OuterFn> = Op::new(OpInfo {
+        name: "aten::outer",
+        schema: "outer(Tensor self, Tensor vec2) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::outer")?;
+            stack.push(ops::outer(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type OuterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static OUTER_OUT: Op<OuterOutFn> = Op::new(OpInfo {
+        name: "aten::outer.out",
+        schema: "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::outer")?;
+            stack.push(ops::outer_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GER: Op<GerFn> = Op::new(OpInfo {
+        name: "aten::ger",
+        schema: "ger(Tensor self, Tensor vec2) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ger")?;
+            stack.push(ops::ger(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static GER_OUT: Op<GerOutFn> = Op::new(OpInfo {
+        name: "aten::ger.out",
+        schema: "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ger")?;
+            stack.push(ops::ger_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MATMUL: Op<MatmulFn> = Op::new(OpInfo {
+        name: "aten::matmul",
+        schema: "matmul(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::matmul")?;
+            stack.push(ops::matmul(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MatmulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MATMUL_OUT: Op<MatmulOutFn> = Op::new(OpInfo {
+        name: "aten::matmul.out",
+        schema: "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::matmul")?;
+            stack
+                .push(ops::matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LinalgMatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LINALG_MATMUL: Op<LinalgMatmulFn> = Op::new(OpInfo {
+        name: "aten::linalg_matmul",
+        schema: "linalg_matmul(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::linalg_matmul")?;
+            stack.push(ops::linalg_matmul(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LinalgMatmulOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LINALG_MATMUL_OUT: Op<LinalgMatmulOutFn> = Op::new(OpInfo {
+        name: "aten::linalg_matmul.out",
+        schema: "linalg_matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::linalg_matmul")?;
+            stack
+                .push(
+                    ops::linalg_matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LinearFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+    ) -> Result<Tensor>;
+    pub static LINEAR: Op<LinearFn> = Op::new(OpInfo {
+        name: "aten::linear",
+        schema: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::linear")?;
+            stack
+                .push(ops::linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LinearOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LINEAR_OUT: Op<LinearOutFn> = Op::new(OpInfo {
+        name: "aten::linear.out",
+        schema: "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::linear")?;
+            stack
+                .push(
+                    ops::linear_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type InnerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static INNER: Op<InnerFn> = Op::new(OpInfo {
+        name: "aten::inner",
+        schema: "inner(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::inner")?;
+            stack.push(ops::inner(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type InnerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static INNER_OUT: Op<InnerOutFn> = Op::new(OpInfo {
+        name: "aten::inner.out",
+        schema: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::inner")?;
+            stack.push(ops::inner_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TensordotFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static TENSORDOT: Op<TensordotFn> = Op::new(OpInfo {
+        name: "aten::tensordot",
+        schema: "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::tensordot")?;
+            stack
+                .push(
+                    ops::tensordot(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 0)?,
+                            &a.int_list(3, 0)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TensordotOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static TENSORDOT_OUT: Op<TensordotOutFn> = Op::new(OpInfo {
+        name: "aten::tensordot.out",
+        schema: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::tensordot")?;
+            stack
+                .push(
+                    ops::tensordot_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 0)?,
+                            &a.int_list(3, 0)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type KronFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static KRON: Op<KronFn> = Op::new(OpInfo {
+        name: "aten::kron",
+        schema: "kron(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::kron")?;
+            stack.push(ops::kron(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type KronOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static KRON_OUT: Op<KronOutFn> = Op::new(OpInfo {
+        name: "aten::kron.out",
+        schema: "kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::kron")?;
+            stack.push(ops::kron_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -55,8 +812,477 @@ pub mod ops {
         op::MM_OUT.kernel(keys)?(keys, self_, mat2, out)?;
         Ok(out)
     }
+    /// `beta * self + alpha * mat1 @ mat2`; `self` broadcasts to the product's shape. With `beta` 0 its values do not matter.
+    ///
+    /// `aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    pub fn addmm(
+        self_: &Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mat1.key_set() | mat2.key_set());
+        op::ADDMM.kernel(keys)?(keys, self_, mat1, mat2, beta.into(), alpha.into())
+    }
+    /// In-place form of [`addmm`].
+    ///
+    /// `aten::addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+    pub fn addmm_<'a>(
+        self_: &'a Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mat1.key_set() | mat2.key_set());
+        op::ADDMM_.kernel(keys)?(keys, self_, mat1, mat2, beta.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addmm`].
+    ///
+    /// `aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addmm_out<'a>(
+        self_: &Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set(),
+        );
+        op::ADDMM_OUT
+            .kernel(keys)?(keys, self_, mat1, mat2, beta.into(), alpha.into(), out)?;
+        Ok(out)
+    }
+    /// The matrix products of two batches, (b x n x k) and (b x k x m), b x n x m.
+    ///
+    /// `aten::bmm(Tensor self, Tensor mat2) -> Tensor`
+    pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mat2.key_set());
+        op::BMM.kernel(keys)?(keys, self_, mat2)
+    }
+    /// Out form of [`bmm`].
+    ///
+    /// `aten::bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bmm_out<'a>(
+        self_: &Tensor,
+        mat2: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mat2.key_set() | out.key_set());
+        op::BMM_OUT.kernel(keys)?(keys, self_, mat2, out)?;
+        Ok(out)
+    }
+    /// `beta * self + alpha * batch1 @ batch2` over batches; `self` broadcasts. With `beta` 0 its values do not matter.
+    ///
+    /// `aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    pub fn baddbmm(
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | batch1.key_set() | batch2.key_set());
+        op::BADDBMM.kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into())
+    }
+    /// In-place form of [`baddbmm`].
+    ///
+    /// `aten::baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+    pub fn baddbmm_<'a>(
+        self_: &'a Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | batch1.key_set() | batch2.key_set());
+        op::BADDBMM_
+            .kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`baddbmm`].
+    ///
+    /// `aten::baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn baddbmm_out<'a>(
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set(),
+        );
+        op::BADDBMM_OUT
+            .kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into(), out)?;
+        Ok(out)
+    }
+    /// `beta * self` plus `alpha` times the sum of the batch's products, n x m.
+    ///
+    /// `aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    pub fn addbmm(
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | batch1.key_set() | batch2.key_set());
+        op::ADDBMM.kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into())
+    }
+    /// In-place form of [`addbmm`].
+    ///
+    /// `aten::addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+    pub fn addbmm_<'a>(
+        self_: &'a Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | batch1.key_set() | batch2.key_set());
+        op::ADDBMM_
+            .kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addbmm`].
+    ///
+    /// `aten::addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addbmm_out<'a>(
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set(),
+        );
+        op::ADDBMM_OUT
+            .kernel(keys)?(keys, self_, batch1, batch2, beta.into(), alpha.into(), out)?;
+        Ok(out)
+    }
+    /// The product of a matrix (n x k) and a vector of k elements, n elements.
+    ///
+    /// `aten::mv(Tensor self, Tensor vec) -> Tensor`
+    pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | vec.key_set());
+        op::MV.kernel(keys)?(keys, self_, vec)
+    }
+    /// Out form of [`mv`].
+    ///
+    /// `aten::mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn mv_out<'a>(
+        self_: &Tensor,
+        vec: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | vec.key_set() | out.key_set());
+        op::MV_OUT.kernel(keys)?(keys, self_, vec, out)?;
+        Ok(out)
+    }
+    /// `beta * self + alpha * mat @ vec`; `self` has n elements or one. With `beta` 0 its values do not matter.
+    ///
+    /// `aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    pub fn addmv(
+        self_: &Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mat.key_set() | vec.key_set());
+        op::ADDMV.kernel(keys)?(keys, self_, mat, vec, beta.into(), alpha.into())
+    }
+    /// In-place form of [`addmv`].
+    ///
+    /// `aten::addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+    pub fn addmv_<'a>(
+        self_: &'a Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mat.key_set() | vec.key_set());
+        op::ADDMV_.kernel(keys)?(keys, self_, mat, vec, beta.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addmv`].
+    ///
+    /// `aten::addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addmv_out<'a>(
+        self_: &Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | mat.key_set() | vec.key_set() | out.key_set(),
+        );
+        op::ADDMV_OUT
+            .kernel(keys)?(keys, self_, mat, vec, beta.into(), alpha.into(), out)?;
+        Ok(out)
+    }
+    /// The sum of the products of two vectors of one length, 0-dim.
+    ///
+    /// `aten::dot(Tensor self, Tensor tensor) -> Tensor`
+    pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | tensor.key_set());
+        op::DOT.kernel(keys)?(keys, self_, tensor)
+    }
+    /// Out form of [`dot`].
+    ///
+    /// `aten::dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn dot_out<'a>(
+        self_: &Tensor,
+        tensor: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | tensor.key_set() | out.key_set());
+        op::DOT_OUT.kernel(keys)?(keys, self_, tensor, out)?;
+        Ok(out)
+    }
+    /// `dot` with the conjugate of `self`.
+    ///
+    /// `aten::vdot(Tensor self, Tensor other) -> Tensor`
+    pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::VDOT.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`vdot`].
+    ///
+    /// `aten::vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn vdot_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::VDOT_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` broadcasts, dtypes promote. With `beta` 0 its values do not matter.
+    ///
+    /// `aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+    pub fn addr(
+        self_: &Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | vec1.key_set() | vec2.key_set());
+        op::ADDR.kernel(keys)?(keys, self_, vec1, vec2, beta.into(), alpha.into())
+    }
+    /// In-place form of [`addr`].
+    ///
+    /// `aten::addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+    pub fn addr_<'a>(
+        self_: &'a Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | vec1.key_set() | vec2.key_set());
+        op::ADDR_.kernel(keys)?(keys, self_, vec1, vec2, beta.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`addr`].
+    ///
+    /// `aten::addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn addr_out<'a>(
+        self_: &Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set(),
+        );
+        op::ADDR_OUT
+            .kernel(keys)?(keys, self_, vec1, vec2, beta.into(), alpha.into(), out)?;
+        Ok(out)
+    }
+    /// The products of all pairs of elements of two vectors, n x m.
+    ///
+    /// `aten::outer(Tensor self, Tensor vec2) -> Tensor`
+    pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | vec2.key_set());
+        op::OUTER.kernel(keys)?(keys, self_, vec2)
+    }
+    /// Out form of [`outer`].
+    ///
+    /// `aten::outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn outer_out<'a>(
+        self_: &Tensor,
+        vec2: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | vec2.key_set() | out.key_set());
+        op::OUTER_OUT.kernel(keys)?(keys, self_, vec2, out)?;
+        Ok(out)
+    }
+    /// `outer` under its older name.
+    ///
+    /// `aten::ger(Tensor self, Tensor vec2) -> Tensor`
+    pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | vec2.key_set());
+        op::GER.kernel(keys)?(keys, self_, vec2)
+    }
+    /// Out form of [`ger`].
+    ///
+    /// `aten::ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ger_out<'a>(
+        self_: &Tensor,
+        vec2: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | vec2.key_set() | out.key_set());
+        op::GER_OUT.kernel(keys)?(keys, self_, vec2, out)?;
+        Ok(out)
+    }
+    /// The product of vectors, matrices or batches of them: the last two dimensions multiply, leading ones broadcast, and a vector counts as a row on the left and as a column on the right.
+    ///
+    /// `aten::matmul(Tensor self, Tensor other) -> Tensor`
+    pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MATMUL.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`matmul`].
+    ///
+    /// `aten::matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn matmul_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MATMUL_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `matmul` under its name in `linalg`.
+    ///
+    /// `aten::linalg_matmul(Tensor self, Tensor other) -> Tensor`
+    pub fn linalg_matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LINALG_MATMUL.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`linalg_matmul`].
+    ///
+    /// `aten::linalg_matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn linalg_matmul_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LINALG_MATMUL_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `input @ weight.t() + bias`: `input` (.., in), `weight` (out, in), `bias` (out).
+    ///
+    /// `aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
+    pub fn linear(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(input.key_set() | weight.key_set() | bias.keys());
+        op::LINEAR.kernel(keys)?(keys, input, weight, bias)
+    }
+    /// Out form of [`linear`].
+    ///
+    /// `aten::linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn linear_out<'a>(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            input.key_set() | weight.key_set() | bias.keys() | out.key_set(),
+        );
+        op::LINEAR_OUT.kernel(keys)?(keys, input, weight, bias, out)?;
+        Ok(out)
+    }
+    /// The sums of products over the last dimensions of two tensors, for all pairs of leading indices.
+    ///
+    /// `aten::inner(Tensor self, Tensor other) -> Tensor`
+    pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::INNER.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`inner`].
+    ///
+    /// `aten::inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn inner_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::INNER_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The sums of products over pairs of dimensions of two tensors.
+    ///
+    /// `aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor`
+    pub fn tensordot(
+        self_: &Tensor,
+        other: &Tensor,
+        dims_self: &[i64],
+        dims_other: &[i64],
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::TENSORDOT.kernel(keys)?(keys, self_, other, dims_self, dims_other)
+    }
+    /// Out form of [`tensordot`].
+    ///
+    /// `aten::tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn tensordot_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        dims_self: &[i64],
+        dims_other: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::TENSORDOT_OUT.kernel(keys)?(keys, self_, other, dims_self, dims_other, out)?;
+        Ok(out)
+    }
+    /// The Kronecker product: `self` with each element replaced by its product with `other`.
+    ///
+    /// `aten::kron(Tensor self, Tensor other) -> Tensor`
+    pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::KRON.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`kron`].
+    ///
+    /// `aten::kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn kron_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::KRON_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         crate::native::matmul::mm(Out::Fresh, self_, mat2)
@@ -70,14 +1296,687 @@ mod native {
         crate::native::matmul::mm(Out::Into(&[out]), self_, mat2)?;
         Ok(())
     }
+    pub fn addmm(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::matmul::addmm(Out::Fresh, self_, mat1, mat2, beta, alpha)
+    }
+    pub fn addmm_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        crate::native::matmul::addmm(
+            Out::InPlace(self_),
+            self_,
+            mat1,
+            mat2,
+            beta,
+            alpha,
+        )?;
+        Ok(())
+    }
+    pub fn addmm_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::addmm(Out::Into(&[out]), self_, mat1, mat2, beta, alpha)?;
+        Ok(())
+    }
+    pub fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+        crate::native::matmul::bmm(Out::Fresh, self_, mat2)
+    }
+    pub fn bmm_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat2: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::bmm(Out::Into(&[out]), self_, mat2)?;
+        Ok(())
+    }
+    pub fn baddbmm(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::matmul::baddbmm(Out::Fresh, self_, batch1, batch2, beta, alpha)
+    }
+    pub fn baddbmm_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        crate::native::matmul::baddbmm(
+            Out::InPlace(self_),
+            self_,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+        )?;
+        Ok(())
+    }
+    pub fn baddbmm_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::baddbmm(
+            Out::Into(&[out]),
+            self_,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+        )?;
+        Ok(())
+    }
+    pub fn addbmm(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::matmul::addbmm(Out::Fresh, self_, batch1, batch2, beta, alpha)
+    }
+    pub fn addbmm_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        crate::native::matmul::addbmm(
+            Out::InPlace(self_),
+            self_,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+        )?;
+        Ok(())
+    }
+    pub fn addbmm_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::addbmm(
+            Out::Into(&[out]),
+            self_,
+            batch1,
+            batch2,
+            beta,
+            alpha,
+        )?;
+        Ok(())
+    }
+    pub fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        crate::native::matmul::mv(Out::Fresh, self_, vec)
+    }
+    pub fn mv_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::mv(Out::Into(&[out]), self_, vec)?;
+        Ok(())
+    }
+    pub fn addmv(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::matmul::addmv(Out::Fresh, self_, mat, vec, beta, alpha)
+    }
+    pub fn addmv_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        crate::native::matmul::addmv(Out::InPlace(self_), self_, mat, vec, beta, alpha)?;
+        Ok(())
+    }
+    pub fn addmv_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::addmv(Out::Into(&[out]), self_, mat, vec, beta, alpha)?;
+        Ok(())
+    }
+    pub fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+        crate::native::matmul::dot(Out::Fresh, self_, tensor)
+    }
+    pub fn dot_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        tensor: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::dot(Out::Into(&[out]), self_, tensor)?;
+        Ok(())
+    }
+    pub fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        crate::native::matmul::vdot(Out::Fresh, self_, other)
+    }
+    pub fn vdot_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::matmul::vdot(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn addr(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        composite::matmul::addr(self_, vec1, vec2, beta, alpha)
+    }
+    pub fn addr_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        composite::matmul::addr_(self_, vec1, vec2, beta, alpha)
+    }
+    pub fn addr_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::addr(self_, vec1, vec2, beta, alpha)?)
+    }
+    pub fn outer(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        composite::matmul::outer(self_, vec2)
+    }
+    pub fn outer_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec2: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::outer(self_, vec2)?)
+    }
+    pub fn ger(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        composite::matmul::ger(self_, vec2)
+    }
+    pub fn ger_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        vec2: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::ger(self_, vec2)?)
+    }
+    pub fn matmul(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::matmul::matmul(self_, other)
+    }
+    pub fn matmul_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::matmul(self_, other)?)
+    }
+    pub fn linalg_matmul(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::matmul::linalg_matmul(self_, other)
+    }
+    pub fn linalg_matmul_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::linalg_matmul(self_, other)?)
+    }
+    pub fn linear(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        composite::matmul::linear(input, weight, bias)
+    }
+    pub fn linear_out(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::linear(input, weight, bias)?)
+    }
+    pub fn inner(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::matmul::inner(self_, other)
+    }
+    pub fn inner_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::inner(self_, other)?)
+    }
+    pub fn tensordot(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        dims_self: &[i64],
+        dims_other: &[i64],
+    ) -> Result<Tensor> {
+        composite::matmul::tensordot(self_, other, dims_self, dims_other)
+    }
+    pub fn tensordot_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        dims_self: &[i64],
+        dims_other: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::matmul::tensordot(self_, other, dims_self, dims_other)?,
+        )
+    }
+    pub fn kron(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::matmul::kron(self_, other)
+    }
+    pub fn kron_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::matmul::kron(self_, other)?)
+    }
 }
 impl Tensor {
     /// See [`ops::mm`](crate::ops::mm).
     pub fn mm<'o>(&self, mat2: impl Operand<'o>) -> Result<Tensor> {
         ops::mm(self, &*mat2.into_arg()?)
     }
+    /// See [`ops::addmm`](crate::ops::addmm).
+    pub fn addmm<'o>(
+        &self,
+        mat1: impl Operand<'o>,
+        mat2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addmm(
+            self,
+            &*mat1.into_arg()?,
+            &*mat2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addmm`](crate::ops::addmm).
+    pub fn addmm_opt<'o>(
+        &self,
+        mat1: impl Operand<'o>,
+        mat2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addmm(self, &*mat1.into_arg()?, &*mat2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::addmm_`](crate::ops::addmm_).
+    pub fn addmm_<'o>(
+        &self,
+        mat1: impl Operand<'o>,
+        mat2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addmm_(
+            self,
+            &*mat1.into_arg()?,
+            &*mat2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addmm_`](crate::ops::addmm_).
+    pub fn addmm_opt_<'o>(
+        &self,
+        mat1: impl Operand<'o>,
+        mat2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addmm_(self, &*mat1.into_arg()?, &*mat2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::bmm`](crate::ops::bmm).
+    pub fn bmm<'o>(&self, mat2: impl Operand<'o>) -> Result<Tensor> {
+        ops::bmm(self, &*mat2.into_arg()?)
+    }
+    /// See [`ops::baddbmm`](crate::ops::baddbmm).
+    pub fn baddbmm<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::baddbmm(
+            self,
+            &*batch1.into_arg()?,
+            &*batch2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::baddbmm`](crate::ops::baddbmm).
+    pub fn baddbmm_opt<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::baddbmm(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::baddbmm_`](crate::ops::baddbmm_).
+    pub fn baddbmm_<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::baddbmm_(
+            self,
+            &*batch1.into_arg()?,
+            &*batch2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::baddbmm_`](crate::ops::baddbmm_).
+    pub fn baddbmm_opt_<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::baddbmm_(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::addbmm`](crate::ops::addbmm).
+    pub fn addbmm<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addbmm(
+            self,
+            &*batch1.into_arg()?,
+            &*batch2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addbmm`](crate::ops::addbmm).
+    pub fn addbmm_opt<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addbmm(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::addbmm_`](crate::ops::addbmm_).
+    pub fn addbmm_<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addbmm_(
+            self,
+            &*batch1.into_arg()?,
+            &*batch2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addbmm_`](crate::ops::addbmm_).
+    pub fn addbmm_opt_<'o>(
+        &self,
+        batch1: impl Operand<'o>,
+        batch2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addbmm_(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::mv`](crate::ops::mv).
+    pub fn mv<'o>(&self, vec: impl Operand<'o>) -> Result<Tensor> {
+        ops::mv(self, &*vec.into_arg()?)
+    }
+    /// See [`ops::addmv`](crate::ops::addmv).
+    pub fn addmv<'o>(
+        &self,
+        mat: impl Operand<'o>,
+        vec: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addmv(
+            self,
+            &*mat.into_arg()?,
+            &*vec.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addmv`](crate::ops::addmv).
+    pub fn addmv_opt<'o>(
+        &self,
+        mat: impl Operand<'o>,
+        vec: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addmv(self, &*mat.into_arg()?, &*vec.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::addmv_`](crate::ops::addmv_).
+    pub fn addmv_<'o>(
+        &self,
+        mat: impl Operand<'o>,
+        vec: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addmv_(
+            self,
+            &*mat.into_arg()?,
+            &*vec.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addmv_`](crate::ops::addmv_).
+    pub fn addmv_opt_<'o>(
+        &self,
+        mat: impl Operand<'o>,
+        vec: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addmv_(self, &*mat.into_arg()?, &*vec.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::dot`](crate::ops::dot).
+    pub fn dot<'o>(&self, tensor: impl Operand<'o>) -> Result<Tensor> {
+        ops::dot(self, &*tensor.into_arg()?)
+    }
+    /// See [`ops::vdot`](crate::ops::vdot).
+    pub fn vdot<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::vdot(self, &*other.into_arg()?)
+    }
+    /// See [`ops::addr`](crate::ops::addr).
+    pub fn addr<'o>(
+        &self,
+        vec1: impl Operand<'o>,
+        vec2: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::addr(
+            self,
+            &*vec1.into_arg()?,
+            &*vec2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addr`](crate::ops::addr).
+    pub fn addr_opt<'o>(
+        &self,
+        vec1: impl Operand<'o>,
+        vec2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::addr(self, &*vec1.into_arg()?, &*vec2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::addr_`](crate::ops::addr_).
+    pub fn addr_<'o>(
+        &self,
+        vec1: impl Operand<'o>,
+        vec2: impl Operand<'o>,
+    ) -> Result<&Tensor> {
+        ops::addr_(
+            self,
+            &*vec1.into_arg()?,
+            &*vec2.into_arg()?,
+            Scalar::Int(1),
+            Scalar::Int(1),
+        )
+    }
+    /// See [`ops::addr_`](crate::ops::addr_).
+    pub fn addr_opt_<'o>(
+        &self,
+        vec1: impl Operand<'o>,
+        vec2: impl Operand<'o>,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::addr_(self, &*vec1.into_arg()?, &*vec2.into_arg()?, beta, alpha)
+    }
+    /// See [`ops::outer`](crate::ops::outer).
+    pub fn outer<'o>(&self, vec2: impl Operand<'o>) -> Result<Tensor> {
+        ops::outer(self, &*vec2.into_arg()?)
+    }
+    /// See [`ops::ger`](crate::ops::ger).
+    pub fn ger<'o>(&self, vec2: impl Operand<'o>) -> Result<Tensor> {
+        ops::ger(self, &*vec2.into_arg()?)
+    }
+    /// See [`ops::matmul`](crate::ops::matmul).
+    pub fn matmul<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::matmul(self, &*other.into_arg()?)
+    }
+    /// See [`ops::inner`](crate::ops::inner).
+    pub fn inner<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::inner(self, &*other.into_arg()?)
+    }
+    /// See [`ops::kron`](crate::ops::kron).
+    pub fn kron<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::kron(self, &*other.into_arg()?)
+    }
 }
-static OPS: &[&dyn AnyOp] = &[&op::MM, &op::MM_OUT];
+static OPS: &[&dyn AnyOp] = &[
+    &op::MM,
+    &op::MM_OUT,
+    &op::ADDMM,
+    &op::ADDMM_,
+    &op::ADDMM_OUT,
+    &op::BMM,
+    &op::BMM_OUT,
+    &op::BADDBMM,
+    &op::BADDBMM_,
+    &op::BADDBMM_OUT,
+    &op::ADDBMM,
+    &op::ADDBMM_,
+    &op::ADDBMM_OUT,
+    &op::MV,
+    &op::MV_OUT,
+    &op::ADDMV,
+    &op::ADDMV_,
+    &op::ADDMV_OUT,
+    &op::DOT,
+    &op::DOT_OUT,
+    &op::VDOT,
+    &op::VDOT_OUT,
+    &op::ADDR,
+    &op::ADDR_,
+    &op::ADDR_OUT,
+    &op::OUTER,
+    &op::OUTER_OUT,
+    &op::GER,
+    &op::GER_OUT,
+    &op::MATMUL,
+    &op::MATMUL_OUT,
+    &op::LINALG_MATMUL,
+    &op::LINALG_MATMUL_OUT,
+    &op::LINEAR,
+    &op::LINEAR_OUT,
+    &op::INNER,
+    &op::INNER_OUT,
+    &op::TENSORDOT,
+    &op::TENSORDOT_OUT,
+    &op::KRON,
+    &op::KRON_OUT,
+];
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::MM,
@@ -102,6 +2001,360 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::mm_out as op::MmOutFn),
         "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM,
+        DispatchKey::Cpu,
+        &(native::addmm as op::AddmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM,
+        DispatchKey::Meta,
+        &(native::addmm as op::AddmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_,
+        DispatchKey::Cpu,
+        &(native::addmm_ as op::AddmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_,
+        DispatchKey::Meta,
+        &(native::addmm_ as op::AddmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_OUT,
+        DispatchKey::Cpu,
+        &(native::addmm_out as op::AddmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_OUT,
+        DispatchKey::Meta,
+        &(native::addmm_out as op::AddmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM,
+        DispatchKey::Cpu,
+        &(native::bmm as op::BmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM,
+        DispatchKey::Meta,
+        &(native::bmm as op::BmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM_OUT,
+        DispatchKey::Cpu,
+        &(native::bmm_out as op::BmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM_OUT,
+        DispatchKey::Meta,
+        &(native::bmm_out as op::BmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM,
+        DispatchKey::Cpu,
+        &(native::baddbmm as op::BaddbmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM,
+        DispatchKey::Meta,
+        &(native::baddbmm as op::BaddbmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_,
+        DispatchKey::Cpu,
+        &(native::baddbmm_ as op::BaddbmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_,
+        DispatchKey::Meta,
+        &(native::baddbmm_ as op::BaddbmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_OUT,
+        DispatchKey::Cpu,
+        &(native::baddbmm_out as op::BaddbmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_OUT,
+        DispatchKey::Meta,
+        &(native::baddbmm_out as op::BaddbmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM,
+        DispatchKey::Cpu,
+        &(native::addbmm as op::AddbmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM,
+        DispatchKey::Meta,
+        &(native::addbmm as op::AddbmmFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_,
+        DispatchKey::Cpu,
+        &(native::addbmm_ as op::AddbmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_,
+        DispatchKey::Meta,
+        &(native::addbmm_ as op::AddbmmFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_OUT,
+        DispatchKey::Cpu,
+        &(native::addbmm_out as op::AddbmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_OUT,
+        DispatchKey::Meta,
+        &(native::addbmm_out as op::AddbmmOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV,
+        DispatchKey::Cpu,
+        &(native::mv as op::MvFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV,
+        DispatchKey::Meta,
+        &(native::mv as op::MvFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV_OUT,
+        DispatchKey::Cpu,
+        &(native::mv_out as op::MvOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV_OUT,
+        DispatchKey::Meta,
+        &(native::mv_out as op::MvOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV,
+        DispatchKey::Cpu,
+        &(native::addmv as op::AddmvFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV,
+        DispatchKey::Meta,
+        &(native::addmv as op::AddmvFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_,
+        DispatchKey::Cpu,
+        &(native::addmv_ as op::AddmvFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_,
+        DispatchKey::Meta,
+        &(native::addmv_ as op::AddmvFn_),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_OUT,
+        DispatchKey::Cpu,
+        &(native::addmv_out as op::AddmvOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_OUT,
+        DispatchKey::Meta,
+        &(native::addmv_out as op::AddmvOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT,
+        DispatchKey::Cpu,
+        &(native::dot as op::DotFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT,
+        DispatchKey::Meta,
+        &(native::dot as op::DotFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT_OUT,
+        DispatchKey::Cpu,
+        &(native::dot_out as op::DotOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT_OUT,
+        DispatchKey::Meta,
+        &(native::dot_out as op::DotOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT,
+        DispatchKey::Cpu,
+        &(native::vdot as op::VdotFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT,
+        DispatchKey::Meta,
+        &(native::vdot as op::VdotFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT_OUT,
+        DispatchKey::Cpu,
+        &(native::vdot_out as op::VdotOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT_OUT,
+        DispatchKey::Meta,
+        &(native::vdot_out as op::VdotOutFn),
+        "aten/src/native/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::addr as op::AddrFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::addr_ as op::AddrFn_),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::addr_out as op::AddrOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::OUTER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::outer as op::OuterFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::OUTER_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::outer_out as op::OuterOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::GER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::ger as op::GerFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::GER_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::ger_out as op::GerOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::MATMUL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::matmul as op::MatmulFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::MATMUL_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::matmul_out as op::MatmulOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::LINALG_MATMUL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::linalg_matmul as op::LinalgMatmulFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::LINALG_MATMUL_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::linalg_matmul_out as op::LinalgMatmulOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::LINEAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::linear as op::LinearFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::LINEAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::linear_out as op::LinearOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::INNER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::inner as op::InnerFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::INNER_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::inner_out as op::InnerOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::TENSORDOT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::tensordot as op::TensordotFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::TENSORDOT_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::tensordot_out as op::TensordotOutFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::KRON,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::kron as op::KronFn),
+        "aten/src/composite/matmul.rs",
+    ),
+    Registration::new(
+        &op::KRON_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::kron_out as op::KronOutFn),
+        "aten/src/composite/matmul.rs",
     ),
 ];
 inventory::submit! {

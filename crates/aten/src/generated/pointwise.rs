@@ -11,6 +11,17 @@
 use super::prelude::*;
 pub mod op {
     use super::*;
+    pub type _ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static _CONJ_PHYSICAL: Op<_ConjPhysicalFn> = Op::new(OpInfo {
+        name: "aten::_conj_physical",
+        schema: "_conj_physical(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::_conj_physical")?;
+            stack.push(ops::_conj_physical(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXP: Op<ExpFn> = Op::new(OpInfo {
         name: "aten::exp",
@@ -2888,20 +2899,16 @@ pub mod op {
         },
         tags: &[],
     });
-    pub type _ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-    pub static _CONJ_PHYSICAL: Op<_ConjPhysicalFn> = Op::new(OpInfo {
-        name: "aten::_conj_physical",
-        schema: "_conj_physical(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_conj_physical")?;
-            stack.push(ops::_conj_physical(a.tensor(0)?)?.into());
-            Ok(())
-        },
-        tags: &["pointwise"],
-    });
 }
 pub mod ops {
     use super::*;
+    /// The complex conjugate, computed.
+    ///
+    /// `aten::_conj_physical(Tensor self) -> Tensor`
+    pub fn _conj_physical(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
+    }
     /// e to the power of each element. Integers give the default float dtype.
     ///
     /// `aten::exp(Tensor self) -> Tensor`
@@ -4899,16 +4906,22 @@ pub mod ops {
             .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)?;
         Ok(grad_input)
     }
-    /// The complex conjugate, computed.
-    ///
-    /// `aten::_conj_physical(Tensor self) -> Tensor`
-    pub fn _conj_physical(self_: &Tensor) -> Result<Tensor> {
-        let keys = tls::effective(self_.key_set());
-        op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
-    }
 }
-mod native {
+pub mod native {
     use super::*;
+    #[allow(unused_variables)]
+    fn _conj_physical_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "conj_cpu",
+            |device| Ok(&kernels::pointwise(device)?.conj_physical),
+        )
+    }
+    pub fn _conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        _conj_physical_into(Out::Fresh, self_)
+    }
     #[allow(unused_variables)]
     fn exp_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
         let iter = iterate::unary_float(out, self_)?;
@@ -6841,21 +6854,12 @@ mod native {
         )?;
         Ok(())
     }
-    #[allow(unused_variables)]
-    fn _conj_physical_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
-        let iter = iterate::unary(out, self_)?;
-        iterate::run(
-            iter,
-            out,
-            "conj_cpu",
-            |device| Ok(&kernels::pointwise(device)?.conj_physical),
-        )
-    }
-    pub fn _conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-        _conj_physical_into(Out::Fresh, self_)
-    }
 }
 impl Tensor {
+    /// See [`ops::_conj_physical`](crate::ops::_conj_physical).
+    pub fn _conj_physical(&self) -> Result<Tensor> {
+        ops::_conj_physical(self)
+    }
     /// See [`ops::exp`](crate::ops::exp).
     pub fn exp(&self) -> Result<Tensor> {
         ops::exp(self)
@@ -7552,12 +7556,9 @@ impl Tensor {
     pub fn pow_tensor_scalar_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         ops::pow_scalar_(self, exponent)
     }
-    /// See [`ops::_conj_physical`](crate::ops::_conj_physical).
-    pub fn _conj_physical(&self) -> Result<Tensor> {
-        ops::_conj_physical(self)
-    }
 }
 static OPS: &[&dyn AnyOp] = &[
+    &op::_CONJ_PHYSICAL,
     &op::EXP,
     &op::EXP_,
     &op::EXP_OUT,
@@ -7762,9 +7763,20 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MSE_LOSS_OUT,
     &op::MSE_LOSS_BACKWARD,
     &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
-    &op::_CONJ_PHYSICAL,
 ];
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::_CONJ_PHYSICAL,
+        DispatchKey::Cpu,
+        &(native::_conj_physical as op::_ConjPhysicalFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_CONJ_PHYSICAL,
+        DispatchKey::Meta,
+        &(native::_conj_physical as op::_ConjPhysicalFn),
+        "aten/src/generated/pointwise.rs",
+    ),
     Registration::new(
         &op::EXP,
         DispatchKey::Cpu,
@@ -10146,18 +10158,6 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
         "aten/src/native/pointwise.rs",
-    ),
-    Registration::new(
-        &op::_CONJ_PHYSICAL,
-        DispatchKey::Cpu,
-        &(native::_conj_physical as op::_ConjPhysicalFn),
-        "aten/src/generated/pointwise.rs",
-    ),
-    Registration::new(
-        &op::_CONJ_PHYSICAL,
-        DispatchKey::Meta,
-        &(native::_conj_physical as op::_ConjPhysicalFn),
-        "aten/src/generated/pointwise.rs",
     ),
 ];
 inventory::submit! {

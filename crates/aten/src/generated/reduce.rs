@@ -1563,7 +1563,7 @@ pub mod ops {
         Ok(out)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn sum(
         _: DispatchKeySet,

@@ -872,7 +872,7 @@ pub mod ops {
         Ok(self_)
     }
 }
-mod native {
+pub mod native {
     use super::*;
     pub fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view::alias(self_)

@@ -73,6 +73,863 @@ fn mm_out(
     let _below = tls::below_autograd();
     op::MM_OUT.kernel(keys)?(keys, self_, mat2, out)
 }
+/// Backward of `addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`.
+///
+/// self: `maybe_multiply(grad, beta.conj())`
+///
+/// mat1: `maybe_multiply(grad.mm(mat2.t().conj()), alpha.conj())`
+///
+/// mat2: `maybe_multiply(mat1.t().conj().mm(grad), alpha.conj())`
+struct AddmmBackward0 {
+    beta: Scalar,
+    mat2: SavedVariable,
+    alpha: Scalar,
+    mat1: SavedVariable,
+}
+impl Function for AddmmBackward0 {
+    fn name(&self) -> &'static str {
+        "AddmmBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::maybe_multiply(grad, self.beta.conj())?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let mat2 = self.mat2.unpack(node)?;
+            let t0 = ops::t(&mat2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mm(grad, &t1)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(1, t3);
+        }
+        if need[2] {
+            let mat1 = self.mat1.unpack(node)?;
+            let t0 = ops::t(&mat1)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mm(&t1, grad)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(2, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.mat2.release();
+        self.mat1.release();
+    }
+}
+fn addmm(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, mat1, mat2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ADDMM.kernel(keys)?(keys, self_, mat1, mat2, beta, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, mat1, mat2])?;
+        let function = AddmmBackward0 {
+            beta,
+            mat2: SavedVariable::input(edges.needs(1), mat2)?,
+            alpha,
+            mat1: SavedVariable::input(edges.needs(2), mat1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn addmm_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, mat1, mat2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ADDMM_.kernel(keys)?(keys, self_, mat1, mat2, beta, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, mat1, mat2])?;
+    let saved_beta = beta;
+    let saved_mat2 = SavedVariable::input(edges.needs(1), mat2)?;
+    let saved_alpha = alpha;
+    let saved_mat1 = SavedVariable::input(edges.needs(2), mat1)?;
+    call()?;
+    let function = AddmmBackward0 {
+        beta: saved_beta,
+        mat2: saved_mat2,
+        alpha: saved_alpha,
+        mat1: saved_mat1,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn addmm_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mat1, mat2, out], "addmm")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ADDMM_OUT.kernel(keys)?(keys, self_, mat1, mat2, beta, alpha, out)
+}
+/// Backward of `bmm(Tensor self, Tensor mat2) -> Tensor`.
+///
+/// self: `grad.bmm(mat2.transpose(1, 2).conj())`
+///
+/// mat2: `self.transpose(1, 2).conj().bmm(grad)`
+struct BmmBackward0 {
+    mat2: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for BmmBackward0 {
+    fn name(&self) -> &'static str {
+        "BmmBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let mat2 = self.mat2.unpack(node)?;
+            let t0 = ops::transpose_int(&mat2, 1, 2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::bmm(grad, &t1)?;
+            out.set(0, t2);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::transpose_int(&self_, 1, 2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::bmm(&t1, grad)?;
+            out.set(1, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.mat2.release();
+        self.self_.release();
+    }
+}
+fn bmm(keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, mat2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BMM.kernel(keys)?(keys, self_, mat2)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, mat2])?;
+        let function = BmmBackward0 {
+            mat2: SavedVariable::input(edges.needs(0), mat2)?,
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn bmm_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat2: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mat2, out], "bmm")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BMM_OUT.kernel(keys)?(keys, self_, mat2, out)
+}
+/// Backward of `baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`.
+///
+/// self: `maybe_multiply(grad, beta.conj())`
+///
+/// batch1: `maybe_multiply(grad.bmm(batch2.transpose(1, 2).conj()), alpha.conj())`
+///
+/// batch2: `maybe_multiply(batch1.transpose(1, 2).conj().bmm(grad), alpha.conj())`
+struct BaddbmmBackward0 {
+    beta: Scalar,
+    batch2: SavedVariable,
+    alpha: Scalar,
+    batch1: SavedVariable,
+}
+impl Function for BaddbmmBackward0 {
+    fn name(&self) -> &'static str {
+        "BaddbmmBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::maybe_multiply(grad, self.beta.conj())?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let batch2 = self.batch2.unpack(node)?;
+            let t0 = ops::transpose_int(&batch2, 1, 2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::bmm(grad, &t1)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(1, t3);
+        }
+        if need[2] {
+            let batch1 = self.batch1.unpack(node)?;
+            let t0 = ops::transpose_int(&batch1, 1, 2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::bmm(&t1, grad)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(2, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.batch2.release();
+        self.batch1.release();
+    }
+}
+fn baddbmm(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, batch1, batch2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BADDBMM.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, batch1, batch2])?;
+        let function = BaddbmmBackward0 {
+            beta,
+            batch2: SavedVariable::input(edges.needs(1), batch2)?,
+            alpha,
+            batch1: SavedVariable::input(edges.needs(2), batch1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn baddbmm_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, batch1, batch2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::BADDBMM_.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, batch1, batch2])?;
+    let saved_beta = beta;
+    let saved_batch2 = SavedVariable::input(edges.needs(1), batch2)?;
+    let saved_alpha = alpha;
+    let saved_batch1 = SavedVariable::input(edges.needs(2), batch1)?;
+    call()?;
+    let function = BaddbmmBackward0 {
+        beta: saved_beta,
+        batch2: saved_batch2,
+        alpha: saved_alpha,
+        batch1: saved_batch1,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn baddbmm_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, batch1, batch2, out], "baddbmm")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BADDBMM_OUT.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha, out)
+}
+/// Backward of `addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`.
+///
+/// self: `maybe_multiply(grad, beta.conj())`
+///
+/// batch1: `maybe_multiply(addbmm_grad(grad, batch1.size(0)).bmm(batch2.transpose(1, 2).conj()), alpha.conj())`
+///
+/// batch2: `maybe_multiply(batch1.transpose(1, 2).conj().bmm(addbmm_grad(grad, batch1.size(0))), alpha.conj())`
+struct AddbmmBackward0 {
+    beta: Scalar,
+    batch2: SavedVariable,
+    batch1_size_0: i64,
+    alpha: Scalar,
+    batch1: SavedVariable,
+}
+impl Function for AddbmmBackward0 {
+    fn name(&self) -> &'static str {
+        "AddbmmBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::maybe_multiply(grad, self.beta.conj())?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let batch2 = self.batch2.unpack(node)?;
+            let t0 = ops::transpose_int(&batch2, 1, 2)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = formulas::addbmm_grad(grad, self.batch1_size_0)?;
+            let t3 = ops::bmm(&t2, &t1)?;
+            let t4 = formulas::maybe_multiply(&t3, self.alpha.conj())?;
+            out.set(1, t4);
+        }
+        if need[2] {
+            let batch1 = self.batch1.unpack(node)?;
+            let t0 = formulas::addbmm_grad(grad, self.batch1_size_0)?;
+            let t1 = ops::transpose_int(&batch1, 1, 2)?;
+            let t2 = formulas::conj(&t1)?;
+            let t3 = ops::bmm(&t2, &t0)?;
+            let t4 = formulas::maybe_multiply(&t3, self.alpha.conj())?;
+            out.set(2, t4);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.batch2.release();
+        self.batch1.release();
+    }
+}
+fn addbmm(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, batch1, batch2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ADDBMM.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, batch1, batch2])?;
+        let function = AddbmmBackward0 {
+            beta,
+            batch2: SavedVariable::input(edges.needs(1), batch2)?,
+            batch1_size_0: batch1.size(0)?,
+            alpha,
+            batch1: SavedVariable::input(edges.needs(2), batch1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn addbmm_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, batch1, batch2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ADDBMM_.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, batch1, batch2])?;
+    let saved_beta = beta;
+    let saved_batch2 = SavedVariable::input(edges.needs(1), batch2)?;
+    let saved_batch1_size_0 = batch1.size(0)?;
+    let saved_alpha = alpha;
+    let saved_batch1 = SavedVariable::input(edges.needs(2), batch1)?;
+    call()?;
+    let function = AddbmmBackward0 {
+        beta: saved_beta,
+        batch2: saved_batch2,
+        batch1_size_0: saved_batch1_size_0,
+        alpha: saved_alpha,
+        batch1: saved_batch1,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn addbmm_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, batch1, batch2, out], "addbmm")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ADDBMM_OUT.kernel(keys)?(keys, self_, batch1, batch2, beta, alpha, out)
+}
+/// Backward of `mv(Tensor self, Tensor vec) -> Tensor`.
+///
+/// self: `grad.unsqueeze(1) * vec.unsqueeze(0).conj()`
+///
+/// vec: `self.t().conj().mv(grad)`
+struct MvBackward0 {
+    vec: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for MvBackward0 {
+    fn name(&self) -> &'static str {
+        "MvBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let vec = self.vec.unpack(node)?;
+            let t0 = ops::unsqueeze(grad, 1)?;
+            let t1 = ops::unsqueeze(&vec, 0)?;
+            let t2 = formulas::conj(&t1)?;
+            let t3 = ops::mul(&t0, &t2)?;
+            out.set(0, t3);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::t(&self_)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mv(&t1, grad)?;
+            out.set(1, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.vec.release();
+        self.self_.release();
+    }
+}
+fn mv(keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, vec]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MV.kernel(keys)?(keys, self_, vec)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, vec])?;
+        let function = MvBackward0 {
+            vec: SavedVariable::input(edges.needs(0), vec)?,
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn mv_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    vec: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, vec, out], "mv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MV_OUT.kernel(keys)?(keys, self_, vec, out)
+}
+/// Backward of `addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`.
+///
+/// self: `maybe_multiply(grad, beta.conj())`
+///
+/// mat: `maybe_multiply(grad.unsqueeze(1) * vec.unsqueeze(0).conj(), alpha.conj())`
+///
+/// vec: `maybe_multiply(mat.t().conj().mv(grad), alpha.conj())`
+struct AddmvBackward0 {
+    beta: Scalar,
+    vec: SavedVariable,
+    alpha: Scalar,
+    mat: SavedVariable,
+}
+impl Function for AddmvBackward0 {
+    fn name(&self) -> &'static str {
+        "AddmvBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::maybe_multiply(grad, self.beta.conj())?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let vec = self.vec.unpack(node)?;
+            let t0 = ops::unsqueeze(grad, 1)?;
+            let t1 = ops::unsqueeze(&vec, 0)?;
+            let t2 = formulas::conj(&t1)?;
+            let t3 = ops::mul(&t0, &t2)?;
+            let t4 = formulas::maybe_multiply(&t3, self.alpha.conj())?;
+            out.set(1, t4);
+        }
+        if need[2] {
+            let mat = self.mat.unpack(node)?;
+            let t0 = ops::t(&mat)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mv(&t1, grad)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(2, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.vec.release();
+        self.mat.release();
+    }
+}
+fn addmv(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, mat, vec]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ADDMV.kernel(keys)?(keys, self_, mat, vec, beta, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, mat, vec])?;
+        let function = AddmvBackward0 {
+            beta,
+            vec: SavedVariable::input(edges.needs(1), vec)?,
+            alpha,
+            mat: SavedVariable::input(edges.needs(2), mat)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn addmv_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, mat, vec]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ADDMV_.kernel(keys)?(keys, self_, mat, vec, beta, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, mat, vec])?;
+    let saved_beta = beta;
+    let saved_vec = SavedVariable::input(edges.needs(1), vec)?;
+    let saved_alpha = alpha;
+    let saved_mat = SavedVariable::input(edges.needs(2), mat)?;
+    call()?;
+    let function = AddmvBackward0 {
+        beta: saved_beta,
+        vec: saved_vec,
+        alpha: saved_alpha,
+        mat: saved_mat,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn addmv_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mat, vec, out], "addmv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ADDMV_OUT.kernel(keys)?(keys, self_, mat, vec, beta, alpha, out)
+}
+/// Backward of `dot(Tensor self, Tensor tensor) -> Tensor`.
+///
+/// self: `grad * tensor.conj()`
+///
+/// tensor: `grad * self.conj()`
+struct DotBackward0 {
+    tensor: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for DotBackward0 {
+    fn name(&self) -> &'static str {
+        "DotBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let tensor = self.tensor.unpack(node)?;
+            let t0 = formulas::conj(&tensor)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(0, t1);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::conj(&self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(1, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.tensor.release();
+        self.self_.release();
+    }
+}
+fn dot(keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, tensor]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::DOT.kernel(keys)?(keys, self_, tensor)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, tensor])?;
+        let function = DotBackward0 {
+            tensor: SavedVariable::input(edges.needs(0), tensor)?,
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn dot_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    tensor: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, tensor, out], "dot")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::DOT_OUT.kernel(keys)?(keys, self_, tensor, out)
+}
+/// Backward of `vdot(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad.conj() * other`
+///
+/// other: `grad * self`
+struct VdotBackward0 {
+    other: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for VdotBackward0 {
+    fn name(&self) -> &'static str {
+        "VdotBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::conj(grad)?;
+            let t1 = ops::mul(&t0, &other)?;
+            out.set(0, t1);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::mul(grad, &self_)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn vdot(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::VDOT.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = VdotBackward0 {
+            other: SavedVariable::input(edges.needs(0), other)?,
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn vdot_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "vdot")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::VDOT_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`.
+///
+/// self: `maybe_multiply(grad, beta.conj())`
+///
+/// vec1: `maybe_multiply(grad.mv(vec2.conj()), alpha.conj())`
+///
+/// vec2: `maybe_multiply(grad.t().mv(vec1.conj()), alpha.conj())`
+struct AddrBackward0 {
+    beta: Scalar,
+    vec2: SavedVariable,
+    alpha: Scalar,
+    vec1: SavedVariable,
+}
+impl Function for AddrBackward0 {
+    fn name(&self) -> &'static str {
+        "AddrBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::maybe_multiply(grad, self.beta.conj())?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let vec2 = self.vec2.unpack(node)?;
+            let t0 = formulas::conj(&vec2)?;
+            let t1 = ops::mv(grad, &t0)?;
+            let t2 = formulas::maybe_multiply(&t1, self.alpha.conj())?;
+            out.set(1, t2);
+        }
+        if need[2] {
+            let vec1 = self.vec1.unpack(node)?;
+            let t0 = formulas::conj(&vec1)?;
+            let t1 = ops::t(grad)?;
+            let t2 = ops::mv(&t1, &t0)?;
+            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
+            out.set(2, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.vec2.release();
+        self.vec1.release();
+    }
+}
+fn addr(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, vec1, vec2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ADDR.kernel(keys)?(keys, self_, vec1, vec2, beta, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, vec1, vec2])?;
+        let function = AddrBackward0 {
+            beta,
+            vec2: SavedVariable::input(edges.needs(1), vec2)?,
+            alpha,
+            vec1: SavedVariable::input(edges.needs(2), vec1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn addr_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, vec1, vec2]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ADDR_.kernel(keys)?(keys, self_, vec1, vec2, beta, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, vec1, vec2])?;
+    let saved_beta = beta;
+    let saved_vec2 = SavedVariable::input(edges.needs(1), vec2)?;
+    let saved_alpha = alpha;
+    let saved_vec1 = SavedVariable::input(edges.needs(2), vec1)?;
+    call()?;
+    let function = AddrBackward0 {
+        beta: saved_beta,
+        vec2: saved_vec2,
+        alpha: saved_alpha,
+        vec1: saved_vec1,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn addr_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, vec1, vec2, out], "addr")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ADDR_OUT.kernel(keys)?(keys, self_, vec1, vec2, beta, alpha, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::MM,
@@ -84,6 +941,144 @@ static KERNELS: &[Registration] = &[
         &op::MM_OUT,
         DispatchKey::Autograd,
         &(mm_out as op::MmOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM,
+        DispatchKey::Autograd,
+        &(addmm as op::AddmmFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_,
+        DispatchKey::Autograd,
+        &(addmm_ as op::AddmmFn_),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMM_OUT,
+        DispatchKey::Autograd,
+        &(addmm_out as op::AddmmOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM,
+        DispatchKey::Autograd,
+        &(bmm as op::BmmFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::BMM_OUT,
+        DispatchKey::Autograd,
+        &(bmm_out as op::BmmOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM,
+        DispatchKey::Autograd,
+        &(baddbmm as op::BaddbmmFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_,
+        DispatchKey::Autograd,
+        &(baddbmm_ as op::BaddbmmFn_),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::BADDBMM_OUT,
+        DispatchKey::Autograd,
+        &(baddbmm_out as op::BaddbmmOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM,
+        DispatchKey::Autograd,
+        &(addbmm as op::AddbmmFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_,
+        DispatchKey::Autograd,
+        &(addbmm_ as op::AddbmmFn_),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDBMM_OUT,
+        DispatchKey::Autograd,
+        &(addbmm_out as op::AddbmmOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV,
+        DispatchKey::Autograd,
+        &(mv as op::MvFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::MV_OUT,
+        DispatchKey::Autograd,
+        &(mv_out as op::MvOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV,
+        DispatchKey::Autograd,
+        &(addmv as op::AddmvFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_,
+        DispatchKey::Autograd,
+        &(addmv_ as op::AddmvFn_),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDMV_OUT,
+        DispatchKey::Autograd,
+        &(addmv_out as op::AddmvOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT,
+        DispatchKey::Autograd,
+        &(dot as op::DotFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::DOT_OUT,
+        DispatchKey::Autograd,
+        &(dot_out as op::DotOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT,
+        DispatchKey::Autograd,
+        &(vdot as op::VdotFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::VDOT_OUT,
+        DispatchKey::Autograd,
+        &(vdot_out as op::VdotOutFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR,
+        DispatchKey::Autograd,
+        &(addr as op::AddrFn),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR_,
+        DispatchKey::Autograd,
+        &(addr_ as op::AddrFn_),
+        "autograd/src/generated/matmul.rs",
+    ),
+    Registration::new(
+        &op::ADDR_OUT,
+        DispatchKey::Autograd,
+        &(addr_out as op::AddrOutFn),
         "autograd/src/generated/matmul.rs",
     ),
 ];

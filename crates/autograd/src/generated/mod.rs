@@ -4,12 +4,17 @@
 mod complex;
 mod copy;
 mod fill;
+mod flip;
+mod indexing;
+mod joining;
 mod matmul;
 mod pointwise;
+mod random;
 mod reduce;
+mod triangular;
 mod view;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 235usize;
+pub const KERNELS: usize = 341usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

@@ -8,6 +8,38 @@
     unused_parens
 )]
 use super::prelude::*;
+/// Backward of `_conj_physical(Tensor self) -> Tensor`.
+///
+/// self: `grad.conj()`
+struct ConjPhysicalBackward0 {}
+impl Function for ConjPhysicalBackward0 {
+    fn name(&self) -> &'static str {
+        "ConjPhysicalBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::conj(grad)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn _conj_physical(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ConjPhysicalBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 /// Backward of `exp(Tensor self) -> Tensor`.
 ///
 /// self: `grad * result.conj()`
@@ -4622,39 +4654,13 @@ fn mse_loss_backward_grad_input(
     op::MSE_LOSS_BACKWARD_GRAD_INPUT
         .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)
 }
-/// Backward of `_conj_physical(Tensor self) -> Tensor`.
-///
-/// self: `grad.conj()`
-struct ConjPhysicalBackward0 {}
-impl Function for ConjPhysicalBackward0 {
-    fn name(&self) -> &'static str {
-        "ConjPhysicalBackward0"
-    }
-    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
-        let mut out = Grads::none(need.len());
-        let Some(grad) = grads.at(0) else { return Ok(out) };
-        if need[0] {
-            let t0 = formulas::conj(grad)?;
-            out.set(0, t0);
-        }
-        Ok(out)
-    }
-}
-fn _conj_physical(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let needed = record::needs_grad(&[self_]);
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    let result = {
-        let _below = tls::below_autograd();
-        op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
-    }?;
-    if needed {
-        let edges = Edges::of(&[self_])?;
-        let function = ConjPhysicalBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
-    }
-    Ok(result)
-}
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::_CONJ_PHYSICAL,
+        DispatchKey::Autograd,
+        &(_conj_physical as op::_ConjPhysicalFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
     Registration::new(
         &op::EXP,
         DispatchKey::Autograd,
@@ -5631,12 +5637,6 @@ static KERNELS: &[Registration] = &[
         &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
         DispatchKey::Autograd,
         &(mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
-        &op::_CONJ_PHYSICAL,
-        DispatchKey::Autograd,
-        &(_conj_physical as op::_ConjPhysicalFn),
         "autograd/src/generated/pointwise.rs",
     ),
 ];

@@ -11,6 +11,34 @@ use crate::matmul;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> MatmulKernels {
     MatmulKernels {
+        batched_gemm: Columns([
+            Some(matmul::batched_gemm::<N, u8>),
+            Some(matmul::batched_gemm::<N, i8>),
+            Some(matmul::batched_gemm::<N, i16>),
+            Some(matmul::batched_gemm::<I, i32>),
+            Some(matmul::batched_gemm::<I, i64>),
+            Some(matmul::batched_gemm::<I, f16>),
+            Some(matmul::batched_gemm::<I, f32>),
+            Some(matmul::batched_gemm::<I, f64>),
+            Some(matmul::batched_gemm::<N, Complex32>),
+            Some(matmul::batched_gemm::<N, Complex64>),
+            None,
+            Some(matmul::batched_gemm::<I, bf16>),
+        ]),
+        dot: Columns([
+            Some(matmul::dot::<N, u8>),
+            Some(matmul::dot::<N, i8>),
+            Some(matmul::dot::<N, i16>),
+            Some(matmul::dot::<I, i32>),
+            Some(matmul::dot::<I, i64>),
+            Some(matmul::dot::<I, f16>),
+            Some(matmul::dot::<I, f32>),
+            Some(matmul::dot::<I, f64>),
+            Some(matmul::dot::<N, Complex32>),
+            Some(matmul::dot::<N, Complex64>),
+            None,
+            Some(matmul::dot::<I, bf16>),
+        ]),
         gemm: Columns([
             Some(matmul::gemm::<N, u8>),
             Some(matmul::gemm::<N, i8>),

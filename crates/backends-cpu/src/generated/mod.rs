@@ -3,6 +3,12 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 mod copy;
 mod fill;
+mod flip;
+mod indexing;
+mod joining;
 mod matmul;
 mod pointwise;
+mod random;
+mod range;
 mod reduce;
+mod triangular;

@@ -1,0 +1,255 @@
+//! Indices of one dimension: `index_select` reads them; `index_add`, `index_copy`, `index_fill` and `index_reduce` write.
+
+use tensor_core::strides::{Dims, show, wrap_dim};
+use tensor_core::{DType, Error, ErrorKind, MemoryFormat, Result, Scalar, check, check_index, overlap};
+
+use super::plan::{Axes, Bounds, IndexPlan, flat};
+use super::scatter::into_copy;
+use super::as_i64;
+use crate::out::{Out, Spec};
+use crate::{Tensor, kernels, ops};
+
+/// Plans the choice of indices of a dimension by a vector, or by a 0-dim tensor that stands for one.
+fn plan_dim(x: &Tensor, dim: usize, index: &Tensor, bounds: Bounds) -> Result<IndexPlan> {
+    let axes = |from: usize, to: usize| Axes {
+        sizes: Dims::from_slice(x.sizes().get(from..to).unwrap_or_default()),
+        strides: Dims::from_slice(x.strides().get(from..to).unwrap_or_default()),
+    };
+    let one = || Axes { sizes: Dims::from_slice(&[1]), strides: Dims::from_slice(&[1]) };
+    let index = as_i64(index)?;
+    let index = if index.dim() == 0 { crate::composite::view::unsqueeze(&index, 0)? } else { index };
+    Ok(IndexPlan {
+        flat: flat(x)?,
+        before: axes(0, dim),
+        indexed: if x.dim() == 0 { one() } else { axes(dim, dim + 1) },
+        after: axes(dim + 1, x.dim()),
+        indices: [index].into_iter().collect(),
+        bounds,
+    })
+}
+
+fn out_of_range_in_self(_: i64, _: usize, _: i64) -> Error {
+    Error::new(ErrorKind::Index, "index out of range in self")
+}
+
+fn out_of_bounds(index: i64, _: usize, size: i64) -> Error {
+    Error::runtime(format!("index {index} is out of bounds for dimension 0 with size {size}"))
+}
+
+fn out_of_bounds_of_copy(index: i64, _: usize, size: i64) -> Error {
+    Error::new(ErrorKind::Index, format!("index_copy_(): index {index} is out of bounds for dimension 0 with size {size}"))
+}
+
+fn out_of_bounds_of_fill(index: i64, _: usize, size: i64) -> Error {
+    Error::new(ErrorKind::Index, format!("index {index} is out of bounds for dimension 0 with size {size}"))
+}
+
+/// Refuses an out tensor that overlaps itself or what is read.
+fn check_target(out: Out<'_>, inputs: &[&Tensor]) -> Result<()> {
+    if let Some(target) = out.target(0) {
+        overlap::assert_no_internal_overlap(target.as_impl())?;
+        for input in inputs {
+            overlap::assert_no_overlap(target.as_impl(), input.as_impl())?;
+        }
+    }
+    Ok(())
+}
+
+/// Some indices of a dimension.
+pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let d = wrap_dim(dim, self_.dim())?;
+    check_index!(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
+    check!(
+        self_.dim() > 0 || index.numel() == 1,
+        "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+        index.numel()
+    );
+    check!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        "index_select(): Expected dtype int32 or int64 for index"
+    );
+    if let Some(target) = out.target(0) {
+        check!(target.dtype() == self_.dtype(), "index_select(): self and result must have the same scalar type");
+    }
+    check_target(out, &[self_, index])?;
+    let mut sizes = Dims::from_slice(self_.sizes());
+    if let Some(size) = sizes.get_mut(d) {
+        *size = index.numel();
+    }
+    let slot = out.prepare(0, Spec::like(&sizes, self_), &[self_, index])?;
+    if !slot.is_meta() {
+        let plan = plan_dim(self_, d, index, Bounds { wrap: false, refuse: out_of_range_in_self })?;
+        kernels::indexing(self_.device())?.index.get(self_.dtype(), "index_select")?(&slot.tensor, &plan)?;
+    }
+    slot.finish()
+}
+
+/// Writes `values`, one slice an index, to slices of a dimension, or adds them.
+fn put_slices(result: &Tensor, d: usize, index: &Tensor, values: &Tensor, accumulate: bool, bounds: Bounds) -> Result<()> {
+    let plan = plan_dim(result, d, index, bounds)?;
+    let sizes = plan.sizes();
+    let same = values.numel() == sizes.iter().product::<i64>();
+    let values = if same { ops::reshape(values, &sizes)? } else { ops::expand(values, &sizes, false)? };
+    kernels::indexing(result.device())?.index_put.get(result.dtype(), "index_put")?(&plan, &values, accumulate)
+}
+
+/// The sizes without a dimension.
+fn slice_sizes(x: &Tensor, d: usize) -> Dims {
+    let mut sizes = Dims::from_slice(x.sizes());
+    if d < sizes.len() {
+        sizes.remove(d);
+    }
+    sizes
+}
+
+/// The checks that `index_add` and `index_reduce` share; gives the dimension.
+fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
+    let d = wrap_dim(dim, self_.dim())?;
+    check_index!(
+        index.dim() <= 1,
+        "{name}_(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}",
+        index.dim(),
+        index.dtype().cpp_name(),
+        show(index.sizes())
+    );
+    check!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        "{name}_(): Expected dtype int32/int64 for index but got: {}",
+        index.dtype().cpp_name()
+    );
+    check!(
+        self_.dtype() == source.dtype(),
+        "{name}_(): self ({}) and source ({}) must have the same scalar type",
+        self_.dtype().cpp_name(),
+        source.dtype().cpp_name()
+    );
+    check!(
+        d == 0 || d < source.dim(),
+        "{name}_(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+        source.dim()
+    );
+    let indices = index.numel();
+    let slices = source.sizes().get(d).copied().unwrap_or(1);
+    check!(
+        indices == slices,
+        "{name}_(): Number of indices ({indices}) should be equal to source.size(dim): ({slices}), for dim: {d}"
+    );
+    let both = self_.dim() > 0 && source.dim() > 0;
+    let alike = if both { slice_sizes(self_, d) == slice_sizes(source, d) } else { self_.sizes() == source.sizes() };
+    check!(
+        alike,
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
+         source.shape = {}",
+        show(self_.sizes()),
+        show(source.sizes())
+    );
+    Ok(d)
+}
+
+/// `self` with slices of `source`, times `alpha`, added to those of a dimension.
+pub fn index_add(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let d = check_source("index_add", self_, dim, index, source)?;
+    check_target(out, &[index, source])?;
+    let refuse = if self_.dim() > 1 { out_of_bounds } else { out_of_range_in_self };
+    into_copy(out, self_, &[index, source], |result| {
+        let scaled = if alpha.equals(1.0) { Tensor::clone(source) } else { ops::mul_scalar(source, alpha)? };
+        put_slices(result, d, index, &scaled, true, Bounds { wrap: false, refuse })
+    })
+}
+
+/// `self` with slices of a dimension replaced by those of `source`.
+pub fn index_copy(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let d = wrap_dim(dim, self_.dim())?;
+    check_index!(index.dim() <= 1, "index_copy_(): Index should have dimension 1 or 0 (got {})", index.dim());
+    let indices = index.numel();
+    if source.dim() == 0 {
+        check_index!(
+            indices == 1,
+            "index_copy_(): When source is scalar, index should have one element (got {indices})"
+        );
+    } else {
+        check_index!(
+            source.dim() == self_.dim() || self_.dim() == 0,
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source \
+             dimensionality ({}), destination dimensionality ({})",
+            source.dim(),
+            self_.dim()
+        );
+    }
+    check!(
+        index.dtype() == DType::I64,
+        "index_copy_(): Expected a long tensor for index, but got {}",
+        index.dtype().cpp_name()
+    );
+    check!(
+        self_.dtype() == source.dtype(),
+        "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        self_.dtype().cpp_name(),
+        source.dtype().cpp_name()
+    );
+    let (to, from) = (slice_sizes(self_, d), slice_sizes(source, d));
+    if to != from {
+        let list = |sizes: &[i64]| show(sizes).to_string().trim_matches(['[', ']']).to_owned();
+        check!(
+            false,
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at dimension \
+             {d} and source slice shape: {} at dimension 0.",
+            list(&to),
+            list(&from)
+        );
+    }
+    if let Some(&slices) = source.sizes().get(d) {
+        check_index!(
+            indices == slices,
+            "index_copy_(): Number of indices ({indices}) should be equal to source.size(dim) ({slices})"
+        );
+    }
+    check_target(out, &[index, source])?;
+    into_copy(out, self_, &[index, source], |result| {
+        put_slices(result, d, index, source, false, Bounds { wrap: false, refuse: out_of_bounds_of_copy })
+    })
+}
+
+/// `self` with slices of a dimension filled with a number.
+pub fn index_fill_int_scalar(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    check_index!(index.dtype() == DType::I64, "index_fill_(): Expected dtype int64 for index.");
+    let d = wrap_dim(dim, self_.dim())?;
+    check!(index.dim() <= 1, "Index has to be a vector/scalar");
+    check!(
+        self_.is_complex() || !value.is_complex(),
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+    );
+    value.check_fits(self_.dtype())?;
+    let target = match out {
+        Out::InPlace(target) => Tensor::clone(target),
+        _ => ops::clone(self_, Some(MemoryFormat::Preserve))?,
+    };
+    check_target(Out::InPlace(&target), &[index])?;
+    if !target.is_meta() {
+        let value = Tensor::scalar_tensor(value, target.dtype())?;
+        put_slices(&target, d, index, &value, false, Bounds { wrap: true, refuse: out_of_bounds_of_fill })?;
+    }
+    match out {
+        Out::InPlace(target) => target.as_impl().bump_version(),
+        Out::Into(_) => return super::finish(out, target),
+        Out::Fresh => {}
+    }
+    Ok(target)
+}
+
+/// [`index_fill_int_scalar`] with the value of a 0-dim tensor.
+pub fn index_fill_int_tensor(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    check!(
+        value.dim() == 0,
+        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+        value.dim()
+    );
+    index_fill_int_scalar(out, self_, dim, index, ops::item(value)?)
+}

@@ -1,0 +1,37 @@
+//! Gradients of joins: the parts of the whole's gradient.
+
+use tensor_aten::{Tensor, ops};
+use tensor_core::strides::{Dims, wrap_dim};
+use tensor_core::{DType, Result};
+
+use super::handle_r_to_c;
+
+/// Gradients of `cat`: the slices that the tensors became. A 1-d tensor without elements became none.
+pub fn cat_tensors_backward(
+    grad: &Tensor,
+    sizes: &[Dims],
+    dtypes: &[DType],
+    dim: i64,
+) -> Result<Vec<Option<Tensor>>> {
+    let legacy = |sizes: &Dims| sizes.as_slice() == [0];
+    let ndim = sizes.iter().find(|sizes| !legacy(sizes)).map_or(1, |sizes| sizes.len());
+    let d = wrap_dim(dim, ndim)?;
+    let mut start = 0;
+    let mut grads = Vec::with_capacity(sizes.len());
+    for (sizes, &dtype) in sizes.iter().zip(dtypes) {
+        let grad = handle_r_to_c(dtype, grad)?;
+        if legacy(sizes) {
+            grads.push(Some(ops::zeros(&[0], Some(grad.dtype()), None, Some(grad.device()), None)?));
+            continue;
+        }
+        grads.push(Some(ops::narrow(&grad, d as i64, start, sizes[d])?));
+        start += sizes[d];
+    }
+    Ok(grads)
+}
+
+/// Gradients of `stack`: the slices that the tensors became.
+pub fn stack_tensors_backward(grad: &Tensor, dtypes: &[DType], dim: i64) -> Result<Vec<Option<Tensor>>> {
+    let slices = ops::unbind_int(grad, dim)?;
+    slices.iter().zip(dtypes).map(|(grad, &dtype)| handle_r_to_c(dtype, grad).map(Some)).collect()
+}

@@ -1,0 +1,13 @@
+//! Elements at positions that tensors hold.
+//!
+//! [`rows`] reads and writes what an [`IndexPlan`](tensor_aten::kernels::IndexPlan) names, [`lanes`] gathers and scatters
+//! along a dimension, [`nonzero`] finds positions. Indices are checked before anything is written.
+
+mod lanes;
+mod nonzero;
+mod rows;
+mod walk;
+
+pub use lanes::{gather, scatter, scatter_add, scatter_amax, scatter_amin, scatter_multiply};
+pub use nonzero::nonzero;
+pub use rows::{index, index_put};
