@@ -2,7 +2,7 @@
 
 use tensor_aten::Tensor;
 use tensor_core::generator::draw::{Real, Whole};
-use tensor_core::{Bool, Element, Generator, Result, Scalar, bf16, f16};
+use tensor_core::{Element, Generator, Result, Scalar};
 
 use crate::isa::Isa;
 use crate::loops::views::lock;
@@ -30,7 +30,11 @@ pub fn normal<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, nu
 }
 
 /// Normal numbers one by one, as tensors that are not contiguous get them.
-pub fn normal_serial<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
+pub fn normal_serial<I: Isa, T: Real + Element>(
+    out: &Tensor,
+    generator: &Generator,
+    numbers: [Scalar; 2],
+) -> Result<()> {
     let [mean, std] = numbers.map(Scalar::to_f64);
     row::<I, T>(out, generator, |out, state| {
         for out in out {
@@ -73,7 +77,11 @@ pub fn bernoulli_each<I: Isa, T: Element>(out: &Tensor, p: &Tensor, generator: &
 }
 
 /// Whole numbers of [base, base + range): numbers[0] is the range as an unsigned number, numbers[1] the base.
-pub fn random_from_to<I: Isa, T: Whole + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
+pub fn random_from_to<I: Isa, T: Whole + Element>(
+    out: &Tensor,
+    generator: &Generator,
+    numbers: [Scalar; 2],
+) -> Result<()> {
     let (range, base) = (numbers[0].to_i64() as u64, numbers[1].to_i64());
     row::<I, T>(out, generator, |out, state| {
         for out in out {
