@@ -12,7 +12,7 @@ use crate::isa::Isa;
 use crate::simd::Value;
 
 /// The most elements that are computed as one group.
-pub(super) const LANES: usize = 64;
+pub(super) const LANES: usize = 128;
 
 /// Left-over elements up to here are computed one by one rather than as a padded group.
 const FEW: usize = 4;
@@ -49,7 +49,7 @@ pub trait Inputs: Copy {
 
     /// Casts addresses, one an input.
     fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
-    /// Zeroed room.
+    /// Room without values.
     fn stage() -> Self::Stage;
     /// The addresses of the room.
     fn staged(stage: &Self::Stage) -> Self::Pointers;
@@ -70,8 +70,8 @@ pub trait Inputs: Copy {
 pub trait Outputs: Copy {
     /// The dtypes, in order.
     const DTYPES: &'static [DType];
-    /// Elements of a group: fewer of the larger types.
-    const GROUP: usize;
+    /// Bytes of the largest one.
+    const SIZE: usize;
     /// One pointer an output.
     type Pointers: Copy;
     /// Room for a group of each output.
@@ -81,6 +81,8 @@ pub trait Outputs: Copy {
     fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
     /// Room without values.
     fn stage() -> Self::Stage;
+    /// The addresses of the room.
+    fn staged(stage: &mut Self::Stage) -> Self::Pointers;
     /// # Safety
     /// `i < LANES`.
     unsafe fn put(self, stage: &mut Self::Stage, i: usize);
@@ -92,7 +94,8 @@ pub trait Outputs: Copy {
     unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers;
 }
 
-/// Elements of a group of a type: enough for four vectors of the widest level.
+/// Elements of a group. So many that LLVM does not unroll the loop before it vectorises it, which it then does badly; so few
+/// that their results fit the registers where the body is short.
 const fn group(size: usize) -> usize {
     if size <= 4 {
         LANES
@@ -109,7 +112,7 @@ macro_rules! inputs {
         impl<$($ty: Element),*> Inputs for ($($ty,)*) {
             const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
             type Pointers = ($(*const $ty,)*);
-            type Stage = ($([$ty; LANES],)*);
+            type Stage = ($(MaybeUninit<[$ty; LANES]>,)*);
 
             #[inline(always)]
             fn pointers(_addresses: &[*mut u8]) -> Self::Pointers {
@@ -117,20 +120,23 @@ macro_rules! inputs {
             }
             #[inline(always)]
             fn stage() -> Self::Stage {
-                ($([<$ty as bytemuck::Zeroable>::zeroed(); LANES],)*)
+                ($(MaybeUninit::<[$ty; LANES]>::uninit(),)*)
             }
             #[inline(always)]
             fn staged(_stage: &Self::Stage) -> Self::Pointers {
-                ($(_stage.$n.as_ptr(),)*)
+                ($(_stage.$n.as_ptr().cast::<$ty>(),)*)
             }
             #[inline(always)]
             unsafe fn fill(_stage: &mut Self::Stage, _from: Self::Pointers, _n: usize) {
                 // SAFETY: forwarded from the caller; bytes, since storages may be unaligned for the type.
                 unsafe {
                     $(
-                        copy_bytes(_from.$n, _stage.$n.as_mut_ptr(), _n);
-                        let last = _stage.$n[_n - 1];
-                        _stage.$n[_n..].fill(last);
+                        let to = _stage.$n.as_mut_ptr().cast::<$ty>();
+                        copy_bytes(_from.$n, to, _n);
+                        let last = to.add(_n - 1).read();
+                        for i in _n..LANES {
+                            to.add(i).write(last);
+                        }
                     )*
                 }
             }
@@ -156,7 +162,7 @@ inputs!(A 0 B 1 C 2 D 3 E 4);
 
 impl<T: Value> Outputs for T {
     const DTYPES: &'static [DType] = &[T::DTYPE];
-    const GROUP: usize = group(size_of::<T>());
+    const SIZE: usize = size_of::<T>();
     type Pointers = *mut T;
     type Stage = MaybeUninit<[T; LANES]>;
 
@@ -167,6 +173,10 @@ impl<T: Value> Outputs for T {
     #[inline(always)]
     fn stage() -> Self::Stage {
         MaybeUninit::uninit()
+    }
+    #[inline(always)]
+    fn staged(stage: &mut Self::Stage) -> Self::Pointers {
+        stage.as_mut_ptr().cast::<T>()
     }
     #[inline(always)]
     unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
@@ -189,10 +199,10 @@ macro_rules! outputs {
     ($($ty:ident $n:tt)*) => {
         impl<$($ty: Element),*> Outputs for ($($ty,)*) {
             const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
-            const GROUP: usize = {
-                let mut least = LANES;
-                $(if group(size_of::<$ty>()) < least { least = group(size_of::<$ty>()) })*
-                least
+            const SIZE: usize = {
+                let mut largest = 1;
+                $(if size_of::<$ty>() > largest { largest = size_of::<$ty>() })*
+                largest
             };
             type Pointers = ($(*mut $ty,)*);
             type Stage = ($(MaybeUninit<[$ty; LANES]>,)*);
@@ -204,6 +214,10 @@ macro_rules! outputs {
             #[inline(always)]
             fn stage() -> Self::Stage {
                 ($(MaybeUninit::<[$ty; LANES]>::uninit(),)*)
+            }
+            #[inline(always)]
+            fn staged(stage: &mut Self::Stage) -> Self::Pointers {
+                ($(stage.$n.as_mut_ptr().cast::<$ty>(),)*)
             }
             #[inline(always)]
             unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
@@ -248,55 +262,70 @@ pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, 
     n: usize,
 ) {
     let (outputs, inputs) = addresses.split_at(Out::DTYPES.len());
-    let (outputs, inputs) = (Out::pointers(outputs), In::pointers(inputs));
-    let mut i = 0;
-    // SAFETY: `i + (elements of the group) <= n` throughout, and `GROUP <= LANES`; a left-over group goes through the
-    // stages, which hold `LANES` initialised elements.
+    let (mut to, mut from) = (Out::pointers(outputs), In::pointers(inputs));
+    let lanes = const { group(Out::SIZE) };
+    let (mut groups, left) = (n / lanes, n % lanes);
+    let (mut padded, mut result) = (In::stage(), Out::stage());
+    let mut last = None;
+    // SAFETY: the first round covers `groups` whole groups, so it and what is left make `n`. The second round, if more than a
+    // few elements are left, runs one group from `padded`, which `fill` initialised, to `result`: both hold `LANES` elements.
     unsafe {
-        let mut padded = In::stage();
-        while i < n {
-            let left = n - i;
-            let to = Out::advance(outputs, i);
-            let mut from = In::advance(inputs, i);
-            let mut group = Out::stage();
-            if left < Out::GROUP {
-                if left <= FEW {
-                    for k in 0..left {
+        loop {
+            for _ in 0..groups {
+                run_group::<I, In, Out, F>(op, from, to);
+                (from, to) = (In::advance(from, lanes), Out::advance(to, lanes));
+            }
+            if let Some(to) = last {
+                return Out::store(&result, to, left);
+            }
+            if left <= FEW {
+                let mut group = Out::stage();
+                for k in 0..FEW {
+                    if k < left {
                         let x = In::get(from, k);
                         let y = if F::HAS_RARE { op.rare::<I>(x) } else { op.apply::<I>(x) };
                         y.put(&mut group, k);
                     }
-                    Out::store(&group, to, left);
-                    return;
                 }
-                In::fill(&mut padded, from, left);
-                from = In::staged(&padded);
+                return Out::store(&group, to, left);
             }
-            if F::HAS_RARE {
-                let mut any = false;
-                for k in 0..Out::GROUP {
-                    any |= op.is_rare(In::get(from, k));
-                }
-                if any {
-                    let n = left.min(Out::GROUP);
-                    for k in 0..n {
-                        op.rare::<I>(In::get(from, k)).put(&mut group, k);
-                    }
-                    Out::store(&group, to, n);
-                    i += n;
-                    continue;
-                }
-            }
-            let mut group = Out::stage();
-            for k in 0..Out::GROUP {
-                op.apply::<I>(In::get(from, k)).put(&mut group, k);
-            }
-            if left < Out::GROUP {
-                Out::store(&group, to, left);
-                return;
-            }
-            Out::store(&group, to, Out::GROUP);
-            i += Out::GROUP;
+            In::fill(&mut padded, from, left);
+            last = Some(to);
+            (from, to, groups) = (In::staged(&padded), Out::staged(&mut result), 1);
         }
+    }
+}
+
+/// One group. Its results meet memory in one store, whose size is known: so they stay in registers before.
+///
+/// # Safety
+/// As [`block`], for one group's elements.
+#[inline(always)]
+unsafe fn run_group<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
+    op: F,
+    from: In::Pointers,
+    to: Out::Pointers,
+) {
+    let lanes = const { group(Out::SIZE) };
+    // SAFETY: `k < lanes <= LANES` throughout.
+    unsafe {
+        if F::HAS_RARE {
+            let mut any = false;
+            for k in 0..lanes {
+                any |= op.is_rare(In::get(from, k));
+            }
+            if any {
+                let mut group = Out::stage();
+                for k in 0..lanes {
+                    op.rare::<I>(In::get(from, k)).put(&mut group, k);
+                }
+                return Out::store(&group, to, lanes);
+            }
+        }
+        let mut group = Out::stage();
+        for k in 0..lanes {
+            op.apply::<I>(In::get(from, k)).put(&mut group, k);
+        }
+        Out::store(&group, to, lanes);
     }
 }

@@ -22,8 +22,11 @@ const STAGE: usize = 4096;
 /// Bytes of a cache line.
 const LINE: isize = 64;
 
-/// Columns of a band: their cache lines stay in the nearest cache.
-const BAND: usize = 128;
+/// Columns of a patch whose elements lie along the rows.
+const COLUMNS: usize = 64;
+
+/// Rows below this length are staged several at a time.
+const SHORT: usize = 64;
 
 /// A kernel over contiguous elements: the operands' addresses, and how many elements.
 type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
@@ -106,9 +109,20 @@ impl Addresses {
 }
 
 /// Room to lay the elements of one operand side by side.
-#[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Stage([MaybeUninit<u8>; STAGE]);
+
+/// The elements of one operand in a patch of the walk: `rows` by `cols` of them.
+#[derive(Clone, Copy, PartialEq)]
+struct Patch {
+    at: *mut u8,
+    /// Bytes from one column to the next.
+    inner: isize,
+    /// Bytes from one row to the next.
+    outer: isize,
+    cols: usize,
+    rows: usize,
+}
 
 /// One thread's walk over a part of a plan that is not contiguous.
 struct Walk<'a> {
@@ -116,11 +130,11 @@ struct Walk<'a> {
     base: Addresses,
     block: Block<'a>,
     sizes: [usize; MOST],
-    /// Elements of a staged block.
+    /// Elements of a staged patch.
     room: usize,
     stages: [Stage; MOST],
-    /// The broadcast value that each stage holds, by address, and how many times.
-    filled: [(*mut u8, usize); MOST],
+    /// What each stage holds of an input that is broadcast along a dimension.
+    held: [Option<Patch>; MOST],
 }
 
 impl<'a> Walk<'a> {
@@ -130,88 +144,81 @@ impl<'a> Walk<'a> {
             *size = operand.dtype.itemsize();
         }
         let largest = sizes.into_iter().fold(1, usize::max);
-        Self {
-            iter,
-            base,
-            block,
-            sizes,
-            room: STAGE / largest,
-            stages: [Stage([MaybeUninit::uninit(); STAGE]); MOST],
-            filled: [(std::ptr::null_mut(), 0); MOST],
-        }
+        let stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; MOST];
+        Self { iter, base, block, sizes, room: STAGE / largest, stages, held: [None; MOST] }
     }
 
     fn run(&mut self, begin: usize, end: usize) {
         let iter = self.iter;
-        let mut inner = [0isize; MOST];
-        let mut outer = [0isize; MOST];
-        for i in 0..self.base.count {
+        let count = self.base.count;
+        let (mut inner, mut outer) = ([0isize; MOST], [0isize; MOST]);
+        for i in 0..count {
             inner[i] = iter.strides0(i);
             outer[i] = iter.strides1(i);
         }
-        let dense = (0..self.base.count).all(|i| inner[i] == self.sizes[i] as isize);
-        // An operand that lies along the second dimension shares its cache lines between rows: walk bands of columns.
-        let across = |i: usize| inner[i].abs() >= LINE && outer[i] != 0 && outer[i].abs() < LINE;
-        let band = if (0..self.base.count).any(across) { BAND } else { usize::MAX };
+        let dense = (0..count).all(|i| inner[i] == self.sizes[i] as isize);
+        // An operand that lies along the second dimension: a cache line of it serves several rows, so take patches that use
+        // it up, of few enough lines to stay in the cache.
+        let across = (0..count).any(|i| inner[i].abs() >= LINE && outer[i] != 0 && outer[i].abs() < LINE);
         iter.for_each_chunk(begin, end, |offsets, size0, size1| {
-            let band = if size1 > 1 { band } else { usize::MAX };
-            let mut column = 0;
-            while column < size0 {
-                let width = (size0 - column).min(band);
-                for row in 0..size1 as isize {
-                    let mut at = self.base;
-                    for i in 0..at.count {
-                        let offset = offsets[i] + row * outer[i] + column as isize * inner[i];
-                        at.list[i] = at.list[i].wrapping_offset(offset);
+            let (cols, rows) = if size1 > 1 && across {
+                let cols = size0.min(COLUMNS);
+                (cols, (self.room / cols).min(size1))
+            } else if size1 > 1 && size0 < SHORT {
+                (size0, (self.room / size0).min(size1))
+            } else if dense {
+                (size0, 1)
+            } else {
+                (size0.min(self.room), 1)
+            };
+            for row in (0..size1).step_by(rows) {
+                for col in (0..size0).step_by(cols) {
+                    let mut patches = [Patch { at: std::ptr::null_mut(), inner: 0, outer: 0, cols: 0, rows: 0 }; MOST];
+                    for i in 0..count {
+                        let offset = offsets[i] + row as isize * outer[i] + col as isize * inner[i];
+                        patches[i] = Patch {
+                            at: self.base.list[i].wrapping_offset(offset),
+                            inner: inner[i],
+                            outer: outer[i],
+                            cols: cols.min(size0 - col),
+                            rows: rows.min(size1 - row),
+                        };
                     }
-                    if dense { (self.block)(at.get(), width) } else { self.row(at, &inner, width) }
+                    self.patch(&patches);
                 }
-                column += width;
             }
         });
     }
 
-    /// One row of `n` elements, `strides` bytes apart.
-    fn row(&mut self, mut at: Addresses, strides: &[isize; MOST], n: usize) {
+    /// Runs the block on one patch: on the operands themselves where their elements lie side by side, else on stages.
+    fn patch(&mut self, patches: &[Patch; MOST]) {
         let outputs = self.iter.num_outputs();
-        let mut done = 0;
-        while done < n {
-            let count = (n - done).min(self.room);
-            let mut addresses = at;
-            for i in 0..at.count {
-                let (stride, size) = (strides[i], self.sizes[i]);
-                if stride == size as isize {
-                    continue;
-                }
-                let stage = self.stages[i].0.as_mut_ptr().cast::<u8>();
-                addresses.list[i] = stage;
-                if i < outputs {
-                    continue;
-                }
-                // A broadcast value fills its stage once, for all blocks and rows that it is for.
-                let mut wanted = count;
-                if stride == 0 {
-                    let (value, times) = self.filled[i];
-                    if value == at.list[i] && times >= count {
-                        continue;
-                    }
-                    wanted = self.room.min(n);
-                    self.filled[i] = (at.list[i], wanted);
-                }
-                // SAFETY: `count` elements from `at` on, `stride` apart, are the operand's (one, where the stride is 0);
-                // the stage has room for `room` of the largest dtype.
-                unsafe { gather(at.list[i], stride, stage, wanted, size) };
+        let mut addresses = self.base;
+        let n = patches[0].cols * patches[0].rows;
+        let direct = |p: &Patch, size: usize| {
+            (p.cols == 1 || p.inner == size as isize) && (p.rows == 1 || p.outer == (p.cols * size) as isize)
+        };
+        for i in 0..self.base.count {
+            let (patch, size) = (patches[i], self.sizes[i]);
+            if direct(&patch, size) {
+                addresses.list[i] = patch.at;
+                continue;
             }
-            (self.block)(addresses.get(), count);
-            for i in 0..at.count {
-                let (stride, size) = (strides[i], self.sizes[i]);
-                if i < outputs && stride != size as isize {
-                    // SAFETY: as above; the block wrote `count` elements of the stage.
-                    unsafe { scatter(addresses.list[i], at.list[i], stride, count, size) };
-                }
-                at.list[i] = at.list[i].wrapping_offset(stride * count as isize);
+            let stage = self.stages[i].0.as_mut_ptr().cast::<u8>();
+            addresses.list[i] = stage;
+            // A broadcast input fills its stage once for all patches that see the same elements.
+            if i >= outputs && self.held[i] != Some(patch) {
+                // SAFETY: the patch is the operand's; the stage has room for `n <= room` elements of the largest dtype.
+                unsafe { gather(&patch, stage, size) };
+                self.held[i] = (patch.inner == 0 || patch.outer == 0).then_some(patch);
             }
-            done += count;
+        }
+        (self.block)(addresses.get(), n);
+        for i in 0..outputs {
+            if !direct(&patches[i], self.sizes[i]) {
+                // SAFETY: as above; the block wrote `n` elements of the stage.
+                unsafe { scatter(addresses.list[i], &patches[i], self.sizes[i]) };
+            }
         }
     }
 }
@@ -244,23 +251,43 @@ macro_rules! by_size {
     };
 }
 
-/// Lays `n` elements of `size` bytes, `stride` bytes apart, side by side.
+/// Lays the elements of a patch, of `size` bytes each, side by side, rows first.
 ///
 /// # Safety
-/// They are valid for reads, `to` for writes of `n` elements; `size` is that of a dtype.
-unsafe fn gather(from: *const u8, stride: isize, to: *mut u8, n: usize, size: usize) {
+/// They are valid for reads, `to` for writes of as many; `size` is that of a dtype.
+unsafe fn gather(patch: &Patch, to: *mut u8, size: usize) {
+    let &Patch { at, inner, outer, cols, rows } = patch;
     by_size!(size, T => {
         let to = to.cast::<T>();
-        // SAFETY: forwarded from the caller.
-        unsafe {
-            if stride == 0 {
-                let value = from.cast::<T>().read_unaligned();
-                for i in 0..n {
-                    to.add(i).write_unaligned(value);
+        // SAFETY: forwarded from the caller: (row, col) lies within the patch.
+        let read = |row: usize, col: usize| unsafe {
+            at.offset(row as isize * outer + col as isize * inner).cast::<T>().read_unaligned()
+        };
+        // SAFETY: forwarded from the caller: `i` is below the number of elements.
+        let write = |i: usize, value: T| unsafe { to.add(i).write_unaligned(value) };
+        if rows > 1 && outer == size_of::<T>() as isize {
+            for col in 0..cols {
+                for row in 0..rows {
+                    write(row * cols + col, read(row, col));
                 }
-            } else {
-                for i in 0..n {
-                    to.add(i).write_unaligned(from.offset(i as isize * stride).cast::<T>().read_unaligned());
+            }
+        } else {
+            for row in 0..rows {
+                if inner == 0 {
+                    let value = read(row, 0);
+                    for col in 0..cols {
+                        write(row * cols + col, value);
+                    }
+                } else if inner == size_of::<T>() as isize {
+                    for col in 0..cols {
+                        // SAFETY: as `read`, with the stride that is known.
+                        let value = unsafe { at.offset(row as isize * outer).cast::<T>().add(col).read_unaligned() };
+                        write(row * cols + col, value);
+                    }
+                } else {
+                    for col in 0..cols {
+                        write(row * cols + col, read(row, col));
+                    }
                 }
             }
         }
@@ -270,14 +297,27 @@ unsafe fn gather(from: *const u8, stride: isize, to: *mut u8, n: usize, size: us
 /// The reverse of [`gather`].
 ///
 /// # Safety
-/// As there, with the roles of `from` and `to` exchanged.
-unsafe fn scatter(from: *const u8, to: *mut u8, stride: isize, n: usize, size: usize) {
+/// As there, with the roles of the patch and `from` exchanged.
+unsafe fn scatter(from: *const u8, patch: &Patch, size: usize) {
+    let &Patch { at, inner, outer, cols, rows } = patch;
     by_size!(size, T => {
         let from = from.cast::<T>();
-        // SAFETY: forwarded from the caller.
-        unsafe {
-            for i in 0..n {
-                to.offset(i as isize * stride).cast::<T>().write_unaligned(from.add(i).read_unaligned());
+        // SAFETY: forwarded from the caller: (row, col) lies within the patch.
+        let write = |row: usize, col: usize| unsafe {
+            let value = from.add(row * cols + col).read_unaligned();
+            at.offset(row as isize * outer + col as isize * inner).cast::<T>().write_unaligned(value);
+        };
+        if rows > 1 && outer == size_of::<T>() as isize {
+            for col in 0..cols {
+                for row in 0..rows {
+                    write(row, col);
+                }
+            }
+        } else {
+            for row in 0..rows {
+                for col in 0..cols {
+                    write(row, col);
+                }
             }
         }
     })
