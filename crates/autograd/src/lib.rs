@@ -8,10 +8,13 @@
 mod accumulate;
 mod api;
 mod bury;
+pub mod checkpoint;
 pub mod engine;
 pub mod formulas;
+pub mod function;
 #[rustfmt::skip]
 pub mod generated;
+pub mod gradcheck;
 pub mod hooks;
 mod meta;
 pub mod modes;
@@ -20,5 +23,8 @@ pub mod record;
 pub mod saved;
 mod view;
 
+pub use checkpoint::checkpoint;
 pub use engine::{backward, grad};
+pub use function::{BackwardContext, Context, Function};
+pub use gradcheck::{GradCheck, gradcheck, gradgradcheck};
 pub use modes::{AnomalyGuard, detect_anomaly, enable_grad, inference_mode, no_grad, set_grad_enabled};

@@ -112,6 +112,15 @@ impl SavedVariable {
         Ok(Self(Mutex::new(State::Input { tensor: tensor.clone(), version })))
     }
 
+    /// Keeps an input, past any pack hooks.
+    ///
+    /// # Errors
+    /// For inference tensors.
+    pub(crate) fn unpacked_input(tensor: &Tensor) -> Result<Self> {
+        let version = version_to_save(tensor)?;
+        Ok(Self(Mutex::new(State::Input { tensor: tensor.clone(), version })))
+    }
+
     /// Keeps an input that may be absent.
     ///
     /// # Errors
@@ -208,6 +217,18 @@ impl SavedVariable {
                 drop(state);
                 packed.unpack(node).map(Some)
             }
+        }
+    }
+
+    /// An input that no node keeps.
+    ///
+    /// # Errors
+    /// As [`SavedVariable::unpack`].
+    pub(crate) fn unpack_input(&self) -> Result<Tensor> {
+        match &*self.0.lock() {
+            State::Input { tensor, version } if is_at(tensor, *version) => Ok(tensor.clone()),
+            State::Input { tensor, version } => Err(changed(tensor, *version, None)),
+            _ => Err(Error::runtime(FREED)),
         }
     }
 
