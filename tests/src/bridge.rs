@@ -229,17 +229,30 @@ pub struct Mode {
     pub allow_unused: bool,
 }
 
+fn borrowed(list: &[Option<Tensor>]) -> Vec<Option<&Tensor>> {
+    list.iter().map(Option::as_ref).collect()
+}
+
 /// `torch.autograd.grad`.
 ///
 /// # Errors
 /// The engine's own.
 pub fn grad(
-    _outputs: &[Tensor],
-    _inputs: &[Tensor],
-    _grad_outputs: Option<&[Option<Tensor>]>,
-    _mode: Mode,
+    outputs: &[Tensor],
+    inputs: &[Tensor],
+    grad_outputs: Option<&[Option<Tensor>]>,
+    mode: Mode,
 ) -> Result<Vec<Option<Tensor>>> {
-    bail!(NotImplemented, "no autograd engine is linked")
+    let (outputs, inputs): (Vec<_>, Vec<_>) = (outputs.iter().collect(), inputs.iter().collect());
+    let vectors = grad_outputs.map(borrowed);
+    tensor_autograd::grad(
+        &outputs,
+        &inputs,
+        vectors.as_deref(),
+        mode.retain_graph,
+        mode.create_graph,
+        mode.allow_unused,
+    )
 }
 
 /// `torch.autograd.backward`.
@@ -247,12 +260,15 @@ pub fn grad(
 /// # Errors
 /// The engine's own.
 pub fn backward(
-    _outputs: &[Tensor],
-    _grad_outputs: Option<&[Option<Tensor>]>,
-    _inputs: Option<&[Tensor]>,
-    _mode: Mode,
+    outputs: &[Tensor],
+    grad_outputs: Option<&[Option<Tensor>]>,
+    inputs: Option<&[Tensor]>,
+    mode: Mode,
 ) -> Result<()> {
-    bail!(NotImplemented, "no autograd engine is linked")
+    let outputs: Vec<_> = outputs.iter().collect();
+    let inputs: Option<Vec<_>> = inputs.map(|list| list.iter().collect());
+    let vectors = grad_outputs.map(borrowed);
+    tensor_autograd::backward(&outputs, vectors.as_deref(), mode.retain_graph, mode.create_graph, inputs.as_deref())
 }
 
 /// An operand of `torch.result_type`.
