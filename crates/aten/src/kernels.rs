@@ -194,3 +194,84 @@ pub type UnpoolKernel = fn(out: &Tensor, grad: &Tensor, indices: &Tensor, shape:
 
 pub use crate::generated::kernels::*;
 pub use crate::native::indexing::IndexPlan;
+
+/// The gradient along the middle dimension of contiguous (A, R, B) tensors, from that of the result and the result.
+pub type ScanBackwardKernel = fn(grad_input: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()>;
+
+/// The arguments of a normalisation of rows beside `x`, a contiguous (M, K, S): each of the M rows has K channels of S
+/// elements. Row m has the channels `m % groups * K` and on. In the dtype that is computed in (f32 for f16 and bf16):
+/// `weight` and `bias` have groups x K elements, `mean` and `rstd` M.
+#[derive(Clone, Copy)]
+pub struct RowNorm<'a> {
+    /// how many runs of channels the rows take turns with
+    pub groups: usize,
+    /// factors of the channels
+    pub weight: Option<&'a Tensor>,
+    /// terms of the channels
+    pub bias: Option<&'a Tensor>,
+    /// means of the rows: written by the forward kernel, read by the backward one
+    pub mean: &'a Tensor,
+    /// 1 / sqrt(variance + eps) of the rows
+    pub rstd: &'a Tensor,
+}
+
+/// `out = (x - mean) * rstd * weight + bias`, with the moments of each row.
+pub type RowNormKernel = fn(out: &Tensor, x: &Tensor, norm: RowNorm<'_>, eps: f64) -> Result<()>;
+
+/// The gradients of input (like `x`), weight and bias, those that are wanted.
+pub type RowNormBackwardKernel =
+    fn(grads: [Option<&Tensor>; 3], grad: &Tensor, x: &Tensor, norm: RowNorm<'_>) -> Result<()>;
+
+/// The arguments of a normalisation of channels beside `x`, a contiguous (N, C, S): C elements each, in the dtype that is
+/// computed in (f32 for f16 and bf16).
+#[derive(Clone, Copy)]
+pub struct ChannelNorm<'a> {
+    /// factors
+    pub weight: Option<&'a Tensor>,
+    /// terms
+    pub bias: Option<&'a Tensor>,
+    /// running means and variances: updated by the forward kernel in training, read otherwise
+    pub running: Option<[&'a Tensor; 2]>,
+    /// means and 1 / sqrt(variance + eps) of the batch: written by the forward kernel, read by the backward one; in
+    /// training alone
+    pub saved: Option<[&'a Tensor; 2]>,
+    /// added to variances
+    pub eps: f64,
+    /// the share of the batch in new running numbers
+    pub momentum: f64,
+}
+
+/// `out = (x - mean) * invstd * weight + bias`, with the moments of each channel or the running ones.
+pub type ChannelNormKernel = fn(out: &Tensor, x: &Tensor, norm: ChannelNorm<'_>) -> Result<()>;
+
+/// The gradients of input (like `x`), weight and bias, those that are wanted.
+pub type ChannelNormBackwardKernel =
+    fn(grads: [Option<&Tensor>; 3], grad: &Tensor, x: &Tensor, norm: ChannelNorm<'_>) -> Result<()>;
+
+/// What a loss of classes takes beside `x` (N, C, S): `target` i64 (N, S) and `weight` of C elements.
+#[derive(Clone, Copy)]
+pub struct ClassLoss<'a> {
+    /// the class of each element
+    pub target: &'a Tensor,
+    /// weights of the classes
+    pub weight: Option<&'a Tensor>,
+    /// 0 for each loss, 1 for their mean, 2 for their sum
+    pub reduction: i64,
+    /// the class of elements that do not count
+    pub ignore_index: i64,
+}
+
+/// `out` (N, S) or one element, and the sum of the weights that counted (0 where `out` has each loss).
+pub type ClassLossKernel = fn(out: &Tensor, total_weight: &Tensor, x: &Tensor, loss: ClassLoss<'_>) -> Result<()>;
+
+/// The gradient of a [`ClassLossKernel`], a contiguous (N, C, S); `grad` is like its `out`.
+pub type ClassLossBackwardKernel =
+    fn(grad_input: &Tensor, grad: &Tensor, total_weight: &Tensor, loss: ClassLoss<'_>) -> Result<()>;
+
+/// `out[i, :] = table[indices[i], :]`: `table` (V, D) of any strides, contiguous i64 `indices` (n) and `out` (n, D).
+pub type LookupKernel = fn(out: &Tensor, table: &Tensor, indices: &Tensor) -> Result<()>;
+
+/// `out[indices[i], :] += grad[i, :] * scale[indices[i]]` over an `out` (V, D) of zeros, for contiguous tensors. Indices out
+/// of range and `padding_idx` are left out. `scale` is 1, or 1 / how often an index occurs.
+pub type LookupBackwardKernel =
+    fn(out: &Tensor, grad: &Tensor, indices: &Tensor, padding_idx: i64, by_frequency: bool) -> Result<()>;

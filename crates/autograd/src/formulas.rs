@@ -1,12 +1,14 @@
 //! Functions that formulas call where an expression of operators does not do. They call dispatched operators only, so that
 //! their results have derivatives. Here are those that many families use; a family's own are in `formulas/FAMILY.rs`.
 
+mod convolution;
 pub mod dims;
 mod flip;
 mod indexing;
 mod joining;
 mod matmul;
 mod pointwise;
+mod pooling;
 mod reduce;
 pub mod scalar;
 mod view;
@@ -15,11 +17,13 @@ use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
+pub use convolution::*;
 pub use flip::*;
 pub use indexing::*;
 pub use joining::*;
 pub use matmul::*;
 pub use pointwise::*;
+pub use pooling::*;
 pub use reduce::*;
 pub use view::*;
 

@@ -5,6 +5,7 @@
 //! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
 #![deny(unsafe_code)]
 
+mod convolution;
 mod copy;
 mod fill;
 mod flip;
@@ -17,6 +18,7 @@ pub mod loops;
 mod matmul;
 pub mod parallel;
 pub mod pointwise;
+mod pooling;
 pub mod random;
 mod range;
 pub mod reduce;

@@ -3,6 +3,7 @@
 //! Implicit composites call dispatched operators only, so that gradients follow. A file a family, a function an overload.
 
 pub mod complex;
+pub mod convolution;
 pub mod copy;
 pub mod factory;
 pub mod fill;
@@ -12,6 +13,7 @@ pub mod joining;
 pub mod matmul;
 pub mod pointwise;
 pub mod range;
+pub mod pooling;
 pub mod random;
 pub mod reduce;
 pub mod view;

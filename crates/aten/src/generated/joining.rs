@@ -116,7 +116,7 @@ pub mod native {
         Ok(())
     }
     pub fn stack(_: DispatchKeySet, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
-        composite::joining::stack(tensors, dim)
+        crate::native::joining::stack(Out::Fresh, tensors, dim)
     }
     pub fn stack_out(
         _: DispatchKeySet,
@@ -124,7 +124,8 @@ pub mod native {
         dim: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::joining::stack(tensors, dim)?)
+        crate::native::joining::stack(Out::Into(&[out]), tensors, dim)?;
+        Ok(())
     }
 }
 static OPS: &[&dyn AnyOp] = &[&op::CAT, &op::CAT_OUT, &op::STACK, &op::STACK_OUT];
@@ -142,6 +143,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/native/joining.rs",
     ),
     Registration::new(
+        &op::CAT,
+        DispatchKey::Undefined,
+        &(native::cat as op::CatFn),
+        "aten/src/native/joining.rs",
+    ),
+    Registration::new(
         &op::CAT_OUT,
         DispatchKey::Cpu,
         &(native::cat_out as op::CatOutFn),
@@ -155,15 +162,33 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::STACK,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::stack as op::StackFn),
-        "aten/src/composite/joining.rs",
+        "aten/src/native/joining.rs",
+    ),
+    Registration::new(
+        &op::STACK,
+        DispatchKey::Meta,
+        &(native::stack as op::StackFn),
+        "aten/src/native/joining.rs",
+    ),
+    Registration::new(
+        &op::STACK,
+        DispatchKey::Undefined,
+        &(native::stack as op::StackFn),
+        "aten/src/native/joining.rs",
     ),
     Registration::new(
         &op::STACK_OUT,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::stack_out as op::StackOutFn),
-        "aten/src/composite/joining.rs",
+        "aten/src/native/joining.rs",
+    ),
+    Registration::new(
+        &op::STACK_OUT,
+        DispatchKey::Meta,
+        &(native::stack_out as op::StackOutFn),
+        "aten/src/native/joining.rs",
     ),
 ];
 inventory::submit! {

@@ -4,6 +4,54 @@
 use std::sync::OnceLock;
 use tensor_core::{DType, Device, DeviceType, Result};
 use crate::kernels::*;
+/// The kernels of `convolution`: a column a dtype.
+pub struct ConvolutionKernels {
+    /// `slow_conv_transpose2d_out_cpu`
+    pub conv_adjoint: Columns<ConvKernel>,
+    /// `slow_conv2d_cpu`
+    pub conv_forward: Columns<ConvKernel>,
+    /// `slow_conv2d_backward_cpu`
+    pub conv_weight: Columns<ConvKernel>,
+}
+impl ConvolutionKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        conv_adjoint: Columns::NONE,
+        conv_forward: Columns::NONE,
+        conv_weight: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("conv_adjoint", self.conv_adjoint.dtypes()), ("conv_forward", self
+            .conv_forward.dtypes()), ("conv_weight", self.conv_weight.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `convolution`: what it submits.
+pub struct ConvolutionTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static ConvolutionKernels,
+}
+inventory::collect!(ConvolutionTable);
+/// The kernels of `convolution` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn convolution(device: Device) -> Result<&'static ConvolutionKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static ConvolutionKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<ConvolutionTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("convolution", device))
+}
 /// The kernels of `copy`: a column a dtype.
 pub struct CopyKernels {
     /// `copy_`
@@ -510,6 +558,58 @@ pub fn pointwise(device: Device) -> Result<&'static PointwiseKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("pointwise", device))
 }
+/// The kernels of `pooling`: a column a dtype.
+pub struct PoolingKernels {
+    /// `avg_pool2d`
+    pub avg_pool: Columns<AvgPoolKernel>,
+    /// `avg_pool2d`
+    pub avg_pool_backward: Columns<AvgPoolKernel>,
+    /// `max_pool2d`
+    pub max_pool: Columns<MaxPoolKernel>,
+    /// `max_pool2d_backward`
+    pub unpool: Columns<UnpoolKernel>,
+}
+impl PoolingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        avg_pool: Columns::NONE,
+        avg_pool_backward: Columns::NONE,
+        max_pool: Columns::NONE,
+        unpool: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("avg_pool", self.avg_pool.dtypes()), ("avg_pool_backward", self
+            .avg_pool_backward.dtypes()), ("max_pool", self.max_pool.dtypes()),
+            ("unpool", self.unpool.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `pooling`: what it submits.
+pub struct PoolingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static PoolingKernels,
+}
+inventory::collect!(PoolingTable);
+/// The kernels of `pooling` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn pooling(device: Device) -> Result<&'static PoolingKernels> {
+    static FOUND: [OnceLock<Option<&'static PoolingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<PoolingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("pooling", device))
+}
 /// The kernels of `random`: a column a dtype.
 pub struct RandomKernels {
     /// `bernoulli_scalar_cpu_`
@@ -740,6 +840,9 @@ pub fn triangular(device: Device) -> Result<&'static TriangularKernels> {
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
+    if let Ok(table) = convolution(device) {
+        all.push(("convolution", table.coverage()));
+    }
     if let Ok(table) = copy(device) {
         all.push(("copy", table.coverage()));
     }
@@ -760,6 +863,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));
+    }
+    if let Ok(table) = pooling(device) {
+        all.push(("pooling", table.coverage()));
     }
     if let Ok(table) = random(device) {
         all.push(("random", table.coverage()));

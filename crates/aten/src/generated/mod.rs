@@ -3,6 +3,7 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 pub mod kernels;
 mod complex;
+mod convolution;
 mod copy;
 mod factory;
 mod fill;
@@ -11,6 +12,7 @@ mod indexing;
 mod joining;
 mod matmul;
 mod pointwise;
+mod pooling;
 mod random;
 mod range;
 mod reduce;
@@ -19,6 +21,7 @@ mod view;
 /// The typed operators, as the dispatcher knows them.
 pub mod op {
     pub use super::complex::op::*;
+    pub use super::convolution::op::*;
     pub use super::copy::op::*;
     pub use super::factory::op::*;
     pub use super::fill::op::*;
@@ -27,6 +30,7 @@ pub mod op {
     pub use super::joining::op::*;
     pub use super::matmul::op::*;
     pub use super::pointwise::op::*;
+    pub use super::pooling::op::*;
     pub use super::random::op::*;
     pub use super::range::op::*;
     pub use super::reduce::op::*;
@@ -36,6 +40,7 @@ pub mod op {
 /// Every overload as a function that takes all its arguments.
 pub mod ops {
     pub use super::complex::ops::*;
+    pub use super::convolution::ops::*;
     pub use super::copy::ops::*;
     pub use super::factory::ops::*;
     pub use super::fill::ops::*;
@@ -44,6 +49,7 @@ pub mod ops {
     pub use super::joining::ops::*;
     pub use super::matmul::ops::*;
     pub use super::pointwise::ops::*;
+    pub use super::pooling::ops::*;
     pub use super::random::ops::*;
     pub use super::range::ops::*;
     pub use super::reduce::ops::*;
@@ -54,6 +60,7 @@ pub mod ops {
 /// their own tables.
 pub mod wrappers {
     pub use super::complex::native::*;
+    pub use super::convolution::native::*;
     pub use super::copy::native::*;
     pub use super::factory::native::*;
     pub use super::fill::native::*;
@@ -62,6 +69,7 @@ pub mod wrappers {
     pub use super::joining::native::*;
     pub use super::matmul::native::*;
     pub use super::pointwise::native::*;
+    pub use super::pooling::native::*;
     pub use super::random::native::*;
     pub use super::range::native::*;
     pub use super::reduce::native::*;
@@ -69,9 +77,9 @@ pub mod wrappers {
     pub use super::view::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "1af5e608b2f74075";
+pub const STAMP: &str = "3967f2cbf3a008a2";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 845;
+pub const KERNELS: usize = 943;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

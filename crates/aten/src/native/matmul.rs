@@ -1,29 +1,340 @@
-//! Matrix products.
+//! Matrix products: checks, shapes and the call of a GEMM. Products that broadcast are composites.
 
-use tensor_core::{Result, check};
+use tensor_core::iter::IterConfig;
+use tensor_core::strides::Dims;
+use tensor_core::{DType, Result, Scalar, check};
 
+use crate::composite::view;
+use crate::kernels::{self, MatmulKernels};
 use crate::out::{Out, Spec};
-use crate::{Tensor, kernels};
+use crate::{Tensor, ops};
+
+fn check_matrix(op: &str, name: &str, x: &Tensor) -> Result<()> {
+    check!(x.dim() == 2, "{op}: {name} must be a matrix, got {}-D tensor", x.dim());
+    Ok(())
+}
+
+/// Refuses a complex factor of a real product.
+fn check_factors(dtype: DType, factors: [Scalar; 2]) -> Result<()> {
+    check!(
+        dtype.is_complex() || !factors.iter().any(|factor| factor.is_complex()),
+        "value cannot be converted to type {} without overflow",
+        dtype.c_name()
+    );
+    Ok(())
+}
+
+fn is_zero(number: Scalar) -> bool {
+    number.to_complex() == tensor_core::Complex::new(0.0, 0.0)
+}
+
+/// A vector as a matrix of one column.
+fn column(x: &Tensor) -> Result<Tensor> {
+    let (n, stride) = (x.numel(), x.strides().first().copied().unwrap_or(1));
+    x.view_of_storage(Dims::from_slice(&[n, 1]), Dims::from_slice(&[stride, 1]), x.storage_offset())
+}
+
+/// A spec that leaves an out tensor of the right shape its strides: products are written through any.
+fn spec(out: Out<'_>, sizes: &[i64], like: &Tensor) -> Spec {
+    let mut spec = Spec::like(sizes, like);
+    spec.strides = out.target(0).filter(|t| t.sizes() == sizes).map(|t| Dims::from_slice(t.strides()));
+    spec
+}
+
+/// A filled slot: `run(slot)` unless there is nothing to compute.
+fn fill(
+    out: Out<'_>,
+    spec: Spec,
+    inputs: &[&Tensor],
+    run: impl FnOnce(&MatmulKernels, &Tensor) -> Result<()>,
+) -> Result<Tensor> {
+    let slot = out.prepare(0, spec, inputs)?;
+    if !slot.is_meta() && slot.tensor.numel() > 0 {
+        run(kernels::matmul(slot.tensor.device())?, &slot.tensor)?;
+    }
+    slot.finish()
+}
+
+/// Writes `src`, which has `out`'s shape, without counting a write.
+pub(super) fn write(out: &Tensor, src: &Tensor) -> Result<()> {
+    let iter = IterConfig::new()
+        .output(Some(out.as_impl()))
+        .input(src.as_impl())
+        .resize_outputs(false)
+        .check_all_same_dtype(false)
+        .build()?;
+    kernels::copy(out.device())?.copy.get(out.dtype(), "copy_")?(&iter)
+}
+
+/// `beta * old + alpha * product`: a slot of shape `sizes` that holds `old`, broadcast, before `run(slot)` adds to it.
+fn accumulate(
+    out: Out<'_>,
+    sizes: &[i64],
+    old: &Tensor,
+    factors: &[&Tensor],
+    beta: Scalar,
+    run: impl FnOnce(&MatmulKernels, &Tensor) -> Result<()>,
+) -> Result<Tensor> {
+    let expanded = view::expand(old, sizes, false)?;
+    let in_place = out.target(0).is_some_and(|target| target.is_same(old));
+    let mut inputs: Vec<&Tensor> = factors.to_vec();
+    if !in_place {
+        inputs.push(old);
+    }
+    fill(out, spec(out, sizes, old), &inputs, |kernels, slot| {
+        if !is_zero(beta) && !slot.is_same(old) {
+            write(slot, &expanded)?;
+        }
+        run(kernels, slot)
+    })
+}
 
 /// `self` (n, k) times `mat2` (k, m).
 pub fn mm(out: Out<'_>, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    check!(self_.dim() == 2, "self must be a matrix");
-    check!(mat2.dim() == 2, "mat2 must be a matrix");
+    check_matrix("mm", "self", self_)?;
+    check_matrix("mm", "mat2", mat2)?;
     let (n, k, m) = (self_.sizes()[0], self_.sizes()[1], mat2.sizes()[1]);
     check!(
-        k == mat2.sizes()[0],
-        "mm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {}x{m})",
+        k == mat2.sizes()[0] || !(self_.is_meta() || mat2.is_meta()),
+        "a and b must have same reduction dim, but got [{n}, {k}] X [{}, {m}].",
         mat2.sizes()[0]
     );
+    check!(k == mat2.sizes()[0], "mm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {}x{m})", mat2.sizes()[0]);
     check!(
         self_.dtype() == mat2.dtype(),
         "expected m1 and m2 to have the same dtype, but got: {} != {}",
         self_.dtype().c_name(),
         mat2.dtype().c_name()
     );
-    let slot = out.prepare(0, Spec::like(&[n, m], self_), &[self_, mat2])?;
-    if !slot.is_meta() && n > 0 && m > 0 {
-        kernels::matmul(self_.device())?.gemm.get(self_.dtype(), "addmm_impl_cpu_")?(&slot.tensor, self_, mat2, 1.into(), 0.into())?;
+    let like = if mat2.is_meta() { mat2 } else { self_ };
+    if !like.is_meta() {
+        kernels::matmul(like.device())?.gemm.get(like.dtype(), "addmm_impl_cpu_")?;
     }
-    slot.finish()
+    fill(out, spec(out, &[n, m], like), &[self_, mat2], |kernels, slot| {
+        kernels.gemm.get(slot.dtype(), "addmm_impl_cpu_")?(slot, self_, mat2, 1.into(), 0.into())
+    })
+}
+
+/// `beta * self + alpha * mat1 @ mat2`.
+pub fn addmm(
+    out: Out<'_>,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    check!(
+        self_.dtype() == mat2.dtype(),
+        "self and mat2 must have the same dtype, but got {} and {}",
+        self_.dtype().cpp_name(),
+        mat2.dtype().cpp_name()
+    );
+    check!(
+        mat1.dtype() == mat2.dtype(),
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        mat1.dtype().cpp_name(),
+        mat2.dtype().cpp_name()
+    );
+    check_matrix("addmm", "self", mat1)?;
+    check_matrix("addmm", "mat2", mat2)?;
+    let (n, k, m) = (mat1.sizes()[0], mat1.sizes()[1], mat2.sizes()[1]);
+    check!(
+        k == mat2.sizes()[0],
+        "addmm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {}x{m})",
+        mat2.sizes()[0]
+    );
+    let dtype = self_.dtype();
+    check_factors(dtype, [beta, alpha])?;
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.gemm.get(dtype, "addmm_impl_cpu_")?;
+    }
+    accumulate(out, &[n, m], self_, &[mat1, mat2], beta, |kernels, slot| {
+        kernels.gemm.get(dtype, "addmm_impl_cpu_")?(slot, mat1, mat2, alpha, beta)
+    })
+}
+
+/// The sizes of a batch's products.
+fn batch_sizes(batch1: &Tensor, batch2: &Tensor) -> Result<[i64; 3]> {
+    check!(batch1.dim() == 3, "batch1 must be a 3D tensor");
+    check!(batch2.dim() == 3, "batch2 must be a 3D tensor");
+    let (a, b) = (batch1.sizes(), batch2.sizes());
+    check!(
+        b[0] == a[0] && b[1] == a[2],
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        a[0],
+        a[2],
+        b[0],
+        b[1]
+    );
+    Ok([a[0], a[1], b[2]])
+}
+
+fn check_same_type(batch1: &Tensor, batch2: &Tensor) -> Result<()> {
+    check!(
+        batch1.dtype() == batch2.dtype(),
+        "expected scalar type {} but found {}",
+        batch1.dtype().cpp_name(),
+        batch2.dtype().cpp_name()
+    );
+    Ok(())
+}
+
+/// `self` (b, n, k) times `mat2` (b, k, m), matrix by matrix.
+pub fn bmm(out: Out<'_>, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let sizes = batch_sizes(self_, mat2)?;
+    check_same_type(self_, mat2)?;
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.batched_gemm.get(self_.dtype(), "bmm")?;
+    }
+    fill(out, spec(out, &sizes, self_), &[self_, mat2], |kernels, slot| {
+        kernels.batched_gemm.get(slot.dtype(), "bmm")?(slot, self_, mat2, 1.into(), 0.into())
+    })
+}
+
+/// `beta * self + alpha * batch1 @ batch2`, matrix by matrix.
+pub fn baddbmm(
+    out: Out<'_>,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let wanted = [batch1.size(0)?, batch1.size(1)?, batch2.size(2)?];
+    if !matches!(out, Out::InPlace(_)) {
+        view::expand(self_, &wanted, false)?;
+    }
+    let sizes = batch_sizes(batch1, batch2)?;
+    let dtype = self_.dtype();
+    check!(
+        dtype == batch1.dtype(),
+        "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
+        dtype.c_name(),
+        batch1.dtype().c_name(),
+        batch2.dtype().c_name()
+    );
+    check_same_type(batch1, batch2)?;
+    check_factors(dtype, [beta, alpha])?;
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.batched_gemm.get(dtype, "baddbmm")?;
+    }
+    accumulate(out, &sizes, self_, &[batch1, batch2], beta, |kernels, slot| {
+        kernels.batched_gemm.get(dtype, "baddbmm")?(slot, batch1, batch2, alpha, beta)
+    })
+}
+
+/// `beta * self + alpha * sum_i batch1[i] @ batch2[i]`: one product over the batch and the inner dimension together.
+pub fn addbmm(
+    out: Out<'_>,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let [b, n, m] = batch_sizes(batch1, batch2)?;
+    let k = batch1.sizes()[2];
+    let rows = ops::reshape(&view::permute(batch1, &[1, 0, 2])?, &[n, b * k])?;
+    let columns = ops::reshape(batch2, &[b * k, m])?;
+    addmm(out, self_, &rows, &columns, beta, alpha)
+}
+
+fn check_matrix_vector(self_dim: usize, n: i64, one: bool, mat: &Tensor, vec: &Tensor) -> Result<()> {
+    check!(
+        mat.dim() == 2 && vec.dim() == 1 && self_dim <= 1,
+        "vector + matrix @ vector expected, got {self_dim}, {}, {}",
+        mat.dim(),
+        vec.dim()
+    );
+    let (rows, cols) = (mat.sizes()[0], mat.sizes()[1]);
+    check!(
+        cols == vec.sizes()[0] && (rows == n || one),
+        "size mismatch, got input ({n}), mat ({rows}x{cols}), vec ({})",
+        vec.sizes()[0]
+    );
+    Ok(())
+}
+
+fn check_vector_types(types: [DType; 3]) -> Result<()> {
+    let [a, b, c] = types;
+    check!(
+        a == b && b == c,
+        "addmv input tensors must have the same dtype, but got {}, {}, and {}",
+        a.cpp_name(),
+        b.cpp_name(),
+        c.cpp_name()
+    );
+    Ok(())
+}
+
+/// `self` (n, k) times the vector `vec` (k).
+pub fn mv(out: Out<'_>, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    let rows = self_.sizes().first().copied().unwrap_or(1);
+    check_matrix_vector(1, rows, false, self_, vec)?;
+    check_vector_types([vec.dtype(), self_.dtype(), vec.dtype()])?;
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.gemm.get(self_.dtype(), "addmv_impl_cpu")?;
+    }
+    fill(out, spec(out, &[rows], self_), &[self_, vec], |kernels, slot| {
+        let kernel = kernels.gemm.get(slot.dtype(), "addmv_impl_cpu")?;
+        kernel(&column(slot)?, self_, &column(vec)?, 1.into(), 0.into())
+    })
+}
+
+/// `beta * self + alpha * mat @ vec`.
+pub fn addmv(out: Out<'_>, self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    check_matrix_vector(self_.dim(), self_.numel(), self_.numel() == 1, mat, vec)?;
+    let dtype = self_.dtype();
+    check_vector_types([dtype, mat.dtype(), vec.dtype()])?;
+    check_factors(dtype, [beta, alpha])?;
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.gemm.get(dtype, "addmv_impl_cpu")?;
+    }
+    accumulate(out, &[mat.sizes()[0]], self_, &[mat, vec], beta, |kernels, slot| {
+        let kernel = kernels.gemm.get(dtype, "addmv_impl_cpu")?;
+        kernel(&column(slot)?, mat, &column(vec)?, alpha, beta)
+    })
+}
+
+fn inner(out: Out<'_>, a: &Tensor, b: &Tensor, conjugate: bool) -> Result<Tensor> {
+    check!(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got {}D and {}D tensors", a.dim(), b.dim());
+    check!(
+        a.dtype() == b.dtype(),
+        "dot : expected both vectors to have same dtype, but found {} and {}",
+        a.dtype().cpp_name(),
+        b.dtype().cpp_name()
+    );
+    let (n, m) = (a.numel(), b.numel());
+    check!(
+        n == m,
+        "inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but got {n} \
+         and {m} elements respectively"
+    );
+    check!(a.device() == b.device(), "Tensor on device {} is not on the expected device {}!", b.device(), a.device());
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == a.dtype(),
+            "result dtype {} does not match input dtype {}",
+            target.dtype().cpp_name(),
+            a.dtype().cpp_name()
+        );
+    }
+    if !a.is_meta() {
+        kernels::matmul(a.device())?.dot.get(a.dtype(), "dot")?;
+    }
+    let conjugated = if conjugate && a.is_complex() { Some(ops::conj_physical(a)?) } else { None };
+    fill(out, spec(out, &[], a), &[a, b], |kernels, slot| {
+        kernels.dot.get(slot.dtype(), "dot")?(slot, conjugated.as_ref().unwrap_or(a), b)
+    })
+}
+
+/// The sum of the products of two vectors.
+pub fn dot(out: Out<'_>, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    inner(out, self_, tensor, false)
+}
+
+/// The sum of the products of a conjugated vector and another.
+pub fn vdot(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    inner(out, self_, other, true)
 }

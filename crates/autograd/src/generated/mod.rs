@@ -2,6 +2,7 @@
 //! Nodes and wrappers, written from `native_functions.yaml`: a file a family.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 mod complex;
+mod convolution;
 mod copy;
 mod fill;
 mod flip;
@@ -9,12 +10,13 @@ mod indexing;
 mod joining;
 mod matmul;
 mod pointwise;
+mod pooling;
 mod random;
 mod reduce;
 mod triangular;
 mod view;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 341usize;
+pub const KERNELS: usize = 377usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

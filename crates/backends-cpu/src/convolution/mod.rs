@@ -1,0 +1,128 @@
+//! Convolutions as matrix products, block by block of the results: the columns of a block are what its windows see of the
+//! image, gathered into scratch of the thread. One channel a group goes without products.
+//!
+//! Kernels see contiguous tensors in one of two layouts ([`ConvShape`]); images as matrices of both are in `columns`.
+
+mod adjoint;
+mod columns;
+mod depthwise;
+mod forward;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod weight;
+
+use tensor_aten::Tensor;
+use tensor_aten::kernels::ConvShape;
+use tensor_core::{Result, check};
+
+use crate::gemm::Gemm;
+use crate::isa::Isa;
+use crate::loops::views::{Locked, lock};
+use crate::loops::{MatMut, MatRef};
+use crate::simd::Arith;
+
+/// Elements of scratch that a block of columns takes, about: half of a second-level cache.
+const BLOCK: usize = 128 * 1024;
+
+/// An element type that is convolved in itself.
+pub trait Conv: Gemm<Op = Self> + Arith {}
+impl<T: Gemm<Op = T> + Arith> Conv for T {}
+
+/// `c = beta * c + a @ b` of matrices that fit.
+fn multiply<I: Isa, T: Conv>(a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T, c: MatMut<'_, T>) {
+    let done = crate::gemm::gemm::<I, T>(T::ONE, a, b, beta, c);
+    debug_assert!(done.is_ok(), "the matrices of a convolution do not fit");
+}
+
+/// The elements of a contiguous input, as many as expected.
+fn slice<'a, T: Conv>(locked: &'a Locked<'_>, i: usize, len: usize) -> Result<&'a [T]> {
+    match locked.read::<T>(i)?.slice() {
+        Some(slice) if slice.len() == len => Ok(slice),
+        _ => tensor_core::bail!(Runtime, "convolution: input {i} is no contiguous tensor of {len} elements"),
+    }
+}
+
+fn product<I: Isa, T: Conv>(
+    out: &Tensor,
+    a: (&Tensor, usize),
+    b: (&Tensor, usize),
+    bias: Option<(&Tensor, usize)>,
+    len: usize,
+    run: impl FnOnce(&mut [T], &[T], &[T], Option<&[T]>),
+) -> Result<()> {
+    let mut reads = vec![a.0.as_impl(), b.0.as_impl()];
+    reads.extend(bias.map(|(bias, _)| bias.as_impl()));
+    let reads: Vec<_> = reads.iter().map(|x| &***x).collect();
+    let locked = lock(&reads, &[out.as_impl()])?;
+    let (a, b) = (slice(&locked, 0, a.1)?, slice(&locked, 1, b.1)?);
+    let bias = bias.map(|(_, len)| slice(&locked, 2, len)).transpose()?;
+    let mut out = locked.write::<T>(0)?;
+    match out.slice_mut() {
+        Some(out) if out.len() == len => run(out, a, b, bias),
+        _ => check!(false, "convolution: the output is no contiguous tensor of {len} elements"),
+    }
+    Ok(())
+}
+
+fn x_len(s: &ConvShape) -> usize {
+    s.batch * s.in_channels * s.image.iter().product::<usize>()
+}
+
+fn y_len(s: &ConvShape) -> usize {
+    s.batch * s.out_channels * s.result.iter().product::<usize>()
+}
+
+fn w_len(s: &ConvShape) -> usize {
+    s.out_channels * columns::depth(s)
+}
+
+/// `y[n, o, p] = bias[o] + sum_{i, k} w[o, i, k] * x[n, i, p * stride + k * dilation - padding]`
+///
+/// # Errors
+/// When a tensor is not as the shape says.
+pub fn conv_forward<I: Isa, T: Conv>(
+    y: &Tensor,
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    s: &ConvShape,
+) -> Result<()> {
+    let bias = bias.map(|b| (b, s.out_channels));
+    product::<I, T>(y, (x, x_len(s)), (w, w_len(s)), bias, y_len(s), |y, x, w, bias| {
+        forward::run::<I, T>(s, y, x, w, bias);
+    })
+}
+
+/// `x[n, i, q] = bias[i] + sum_{o, k, p: p * stride + k * dilation - padding = q} w[o, i, k] * y[n, o, p]`
+///
+/// # Errors
+/// When a tensor is not as the shape says.
+pub fn conv_adjoint<I: Isa, T: Conv>(
+    x: &Tensor,
+    y: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    s: &ConvShape,
+) -> Result<()> {
+    let bias = bias.map(|b| (b, s.in_channels));
+    product::<I, T>(x, (y, y_len(s)), (w, w_len(s)), bias, x_len(s), |x, y, w, bias| {
+        adjoint::run::<I, T>(s, x, y, w, bias);
+    })
+}
+
+/// `w[o, i, k] = sum_{n, p} y[n, o, p] * x[n, i, p * stride + k * dilation - padding]`
+///
+/// # Errors
+/// When a tensor is not as the shape says.
+pub fn conv_weight<I: Isa, T: Conv>(
+    w: &Tensor,
+    x: &Tensor,
+    y: &Tensor,
+    _bias: Option<&Tensor>,
+    s: &ConvShape,
+) -> Result<()> {
+    product::<I, T>(w, (x, x_len(s)), (y, y_len(s)), None, w_len(s), |w, x, y, _| {
+        weight::run::<I, T>(s, w, x, y);
+    })
+}

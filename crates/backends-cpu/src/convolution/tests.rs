@@ -1,0 +1,123 @@
+//! The three products against their definition, over geometries that take every path.
+
+use tensor_aten::kernels::ConvShape;
+
+use super::columns::depth;
+use super::{adjoint, forward, w_len, weight, x_len, y_len};
+use crate::with_level;
+
+/// Calls `f(y, x, w)` with the places of every product of the definition.
+fn products(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
+    let (ins, outs) = (s.in_channels / s.groups, s.out_channels / s.groups);
+    let taps: usize = s.kernel.iter().product();
+    let split = |i: usize, sizes: [usize; 3]| [i / (sizes[1] * sizes[2]), i / sizes[2] % sizes[1], i % sizes[2]];
+    let place = |n: usize, c: usize, i: usize, channels: usize, plane: usize| {
+        if s.channels_last { (n * plane + i) * channels + c } else { (n * channels + c) * plane + i }
+    };
+    let (image, result): (usize, usize) = (s.image.iter().product(), s.result.iter().product());
+    for n in 0..s.batch {
+        for o in 0..s.out_channels {
+            for p in 0..result {
+                for i in 0..ins {
+                    for tap in 0..taps {
+                        let (at, k) = (split(p, s.result), split(tap, s.kernel));
+                        let mut q = Some(0);
+                        for d in 0..3 {
+                            let x = (at[d] * s.stride[d] + k[d] * s.dilation[d]) as isize - s.padding[d];
+                            let inside = x >= 0 && (x as usize) < s.image[d];
+                            q = q.filter(|_| inside).map(|q| q * s.image[d] + x as usize);
+                        }
+                        let Some(q) = q else { continue };
+                        let w = if s.channels_last { tap * ins + i } else { i * taps + tap };
+                        let x = place(n, o / outs * ins + i, q, s.in_channels, image);
+                        f(place(n, o, p, s.out_channels, result), x, o * depth(s) + w);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn values(n: usize, seed: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 7919 + seed) % 11) as f64 - 5.0).collect()
+}
+
+fn agrees(s: &ConvShape) {
+    let (x, y, w) = (values(x_len(s), 1), values(y_len(s), 2), values(w_len(s), 3));
+    let (y_bias, x_bias) = (values(s.out_channels, 4), values(s.in_channels, 5));
+    let channel = |i: usize, channels: usize, plane: usize| {
+        if s.channels_last { i % channels } else { i / plane % channels }
+    };
+    let (image, result): (usize, usize) = (s.image.iter().product(), s.result.iter().product());
+    let mut expected: Vec<f64> = (0..y.len()).map(|i| y_bias[channel(i, s.out_channels, result)]).collect();
+    products(s, |iy, ix, iw| expected[iy] += x[ix] * w[iw]);
+    let mut got = vec![f64::NAN; y.len()];
+    with_level!(I => forward::run::<I, f64>(s, &mut got, &x, &w, Some(&y_bias)));
+    assert_eq!(got, expected, "forward of {s:?}");
+
+    let mut expected: Vec<f64> = (0..x.len()).map(|i| x_bias[channel(i, s.in_channels, image)]).collect();
+    products(s, |iy, ix, iw| expected[ix] += y[iy] * w[iw]);
+    let mut got = vec![f64::NAN; x.len()];
+    with_level!(I => adjoint::run::<I, f64>(s, &mut got, &y, &w, Some(&x_bias)));
+    assert_eq!(got, expected, "adjoint of {s:?}");
+
+    let mut expected = vec![0.0; w.len()];
+    products(s, |iy, ix, iw| expected[iw] += y[iy] * x[ix]);
+    let mut got = vec![f64::NAN; w.len()];
+    with_level!(I => weight::run::<I, f64>(s, &mut got, &x, &y));
+    assert_eq!(got, expected, "weight of {s:?}");
+}
+
+fn shape(
+    [batch, groups, in_channels, out_channels]: [usize; 4],
+    image: [usize; 3],
+    kernel: [usize; 3],
+    stride: [usize; 3],
+    padding: [isize; 3],
+    dilation: [usize; 3],
+) -> ConvShape {
+    let result = std::array::from_fn(|d| {
+        let padded = image[d] as isize + 2 * padding[d] - (dilation[d] * (kernel[d] - 1)) as isize;
+        (padded - 1) as usize / stride[d] + 1
+    });
+    let channels_last = false;
+    ConvShape {
+        batch,
+        groups,
+        in_channels,
+        out_channels,
+        image,
+        kernel,
+        result,
+        stride,
+        padding,
+        dilation,
+        channels_last,
+    }
+}
+
+#[test]
+fn products_agree_with_the_definition() {
+    let shapes = [
+        shape([2, 1, 3, 5], [1, 7, 8], [1, 3, 2], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([2, 1, 4, 6], [1, 9, 7], [1, 3, 3], [1, 2, 2], [0, 1, 0], [1, 1, 1]),
+        shape([1, 2, 4, 6], [1, 9, 9], [1, 3, 3], [1, 2, 3], [0, 2, 1], [1, 2, 2]),
+        shape([3, 1, 5, 4], [1, 6, 6], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        shape([2, 1, 5, 4], [1, 6, 6], [1, 1, 1], [1, 2, 2], [0, 0, 0], [1, 1, 1]),
+        shape([2, 1, 2, 3], [5, 4, 6], [2, 3, 2], [1, 2, 1], [1, 1, 0], [1, 1, 1]),
+        shape([2, 1, 2, 3], [5, 4, 6], [2, 2, 2], [1, 1, 1], [0, 0, 0], [2, 1, 1]),
+        shape([2, 6, 6, 6], [1, 8, 9], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([2, 6, 6, 6], [1, 8, 9], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        shape([2, 3, 3, 6], [1, 8, 9], [1, 3, 3], [1, 1, 2], [0, 1, 1], [1, 1, 1]),
+        shape([1, 1, 40, 33], [1, 12, 12], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([1, 1, 70, 8], [1, 6, 5], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        shape([20, 1, 3, 4], [1, 10, 10], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        shape([1, 1, 1, 1], [1, 1, 40], [1, 1, 5], [1, 1, 3], [0, 0, 2], [1, 1, 2]),
+        shape([1, 1, 2, 2], [1, 3, 3], [1, 2, 2], [1, 1, 1], [0, 2, 2], [1, 1, 1]),
+        shape([0, 1, 2, 2], [1, 3, 3], [1, 2, 2], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+    ];
+    for s in shapes {
+        agrees(&s);
+        agrees(&ConvShape { channels_last: true, ..s });
+    }
+}
