@@ -87,6 +87,9 @@ pub trait Outputs: Copy {
     /// `i < LANES`.
     unsafe fn put(self, stage: &mut Self::Stage, i: usize);
     /// # Safety
+    /// Every pointer is valid for writes at `i`.
+    unsafe fn set(self, to: Self::Pointers, i: usize);
+    /// # Safety
     /// Every pointer is valid for writes of `n` elements, and the first `n <= LANES` of the stage were put.
     unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize);
     /// # Safety
@@ -184,6 +187,11 @@ impl<T: Value> Outputs for T {
         unsafe { stage.as_mut_ptr().cast::<T>().add(i).write(self) }
     }
     #[inline(always)]
+    unsafe fn set(self, to: Self::Pointers, i: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { to.add(i).write_unaligned(self) }
+    }
+    #[inline(always)]
     unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
         // SAFETY: forwarded from the caller.
         unsafe { copy_bytes(stage.as_ptr().cast::<T>(), to, n) }
@@ -223,6 +231,11 @@ macro_rules! outputs {
             unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
                 // SAFETY: forwarded from the caller: `i` is within the arrays.
                 unsafe { $(stage.$n.as_mut_ptr().cast::<$ty>().add(i).write(self.$n);)* }
+            }
+            #[inline(always)]
+            unsafe fn set(self, to: Self::Pointers, i: usize) {
+                // SAFETY: forwarded from the caller.
+                unsafe { $(to.$n.add(i).write_unaligned(self.$n);)* }
             }
             #[inline(always)]
             unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
@@ -279,15 +292,14 @@ pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, 
                 return Out::store(&result, to, left);
             }
             if left <= FEW {
-                let mut group = Out::stage();
                 for k in 0..FEW {
                     if k < left {
                         let x = In::get(from, k);
                         let y = if F::HAS_RARE { op.rare::<I>(x) } else { op.apply::<I>(x) };
-                        y.put(&mut group, k);
+                        y.set(to, k);
                     }
                 }
-                return Out::store(&group, to, left);
+                return;
             }
             In::fill(&mut padded, from, left);
             last = Some(to);

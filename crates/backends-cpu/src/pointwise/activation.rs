@@ -28,7 +28,7 @@ elementwise! {
         T::down(if x.up() <= limit { value } else { x.up() })
     }
     /// `grad` where `x` is above parameter 0, else 0.
-    pub fn threshold_backward<T: Ordered>(grad: T, x: T; limit: T::Op) -> T {
+    pub fn threshold_backward<T: Ordered>(x: T, grad: T; limit: T::Op) -> T {
         T::down(if x.up() <= limit { <T::Op as Arith>::ZERO } else { grad.up() })
     }
 

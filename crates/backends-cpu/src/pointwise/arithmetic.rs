@@ -114,15 +114,28 @@ elementwise! {
         T::down(if a.up() == zero { b.up() } else { step })
     }
 
-    fn div_floor_float<T: RealFloating>(a: T, b: T) -> T { T::down(floor_quotient::<I, _>(a.up(), b.up())) }
-    fn div_trunc_float<T: RealFloating>(a: T, b: T) -> T { T::down(a.up().div(b.up()).trunc()) }
-    fn remainder_float<T: RealFloating>(a: T, b: T) -> T {
-        let (a, b) = (a.up(), b.up());
-        let r = a.fmod::<I>(b);
-        let other_sign = r != <T::Op as Arith>::ZERO && (b < <T::Op as Arith>::ZERO) != (r < <T::Op as Arith>::ZERO);
-        T::down(if other_sign { r.add(b) } else { r })
+    fn div_floor_float<T: RealFloating>(a: T, b: T) -> T {
+        T::down(floor_quotient(a.up(), b.up(), a.up().fmod_near::<I>(b.up())))
+    } else if (a.up().fmod_is_far(b.up())) {
+        T::down(floor_quotient(a.up(), b.up(), a.up().fmod(b.up())))
     }
-    fn fmod_float<T: RealFloating>(a: T, b: T) -> T { T::down(a.up().fmod::<I>(b.up())) }
+    fn remainder_float<T: RealFloating>(a: T, b: T) -> T {
+        T::down(of_divisor_sign(a.up().fmod_near::<I>(b.up()), b.up()))
+    } else if (a.up().fmod_is_far(b.up())) {
+        T::down(of_divisor_sign(a.up().fmod(b.up()), b.up()))
+    }
+    fn fmod_float<T: RealFloating>(a: T, b: T) -> T {
+        T::down(a.up().fmod_near::<I>(b.up()))
+    } else if (a.up().fmod_is_far(b.up())) {
+        T::down(a.up().fmod(b.up()))
+    }
+    fn div_trunc_float<T: RealFloating>(a: T, b: T) -> T { T::down(a.up().div(b.up()).trunc()) }
+}
+
+/// The remainder `r` with the sign of the divisor `b`.
+#[inline(always)]
+fn of_divisor_sign<C: RealMath>(r: C, b: C) -> C {
+    if (r != C::ZERO) & ((b < C::ZERO) != (r < C::ZERO)) { r.add(b) } else { r }
 }
 
 #[inline(always)]
@@ -133,15 +146,13 @@ fn lerp_op<I: Isa, C: Math>(a: C, b: C, weight: C) -> C {
     if weight.modulus::<I>().to_f64() < 0.5 { near } else { far }
 }
 
-/// Python's `//` of floats: the remainder is taken out first, so that the quotient rounds down as if exact.
+/// Python's `//` of floats, given their C remainder `r`: it is taken out first, so that the quotient rounds down as if exact.
 #[inline(always)]
-fn floor_quotient<I: Isa, C: RealMath>(a: C, b: C) -> C {
+fn floor_quotient<C: RealMath>(a: C, b: C, r: C) -> C {
     let zero = C::ZERO;
-    let r = a.fmod::<I>(b);
-    let mut quotient = a.sub(r).div(b);
-    if r != zero && (b < zero) != (r < zero) {
-        quotient = quotient.sub(C::ONE);
-    }
+    let quotient = a.sub(r).div(b);
+    let below = (r != zero) & ((b < zero) != (r < zero));
+    let quotient = if below { quotient.sub(C::ONE) } else { quotient };
     let down = quotient.floor();
     let nearest = if quotient.sub(down) > C::from_f64(0.5) { down.add(C::ONE) } else { down };
     let signed_zero = zero.copysign(a.div(b));

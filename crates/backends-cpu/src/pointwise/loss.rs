@@ -6,7 +6,7 @@ use crate::simd::{Arith, Math, RealFloating, RealMath};
 elementwise! {
     /// `(a - b)^2`
     pub fn mse_loss<T: RealFloating>(a: T, b: T) -> T {
-        let d = a.up().sub(b.up());
+        let d = T::down(a.up().sub(b.up())).up();
         T::down(d.mul(d))
     }
     /// `norm * (a - b) * grad`; inputs: grad, a, b; parameter: norm.

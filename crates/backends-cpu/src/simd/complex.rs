@@ -2,9 +2,11 @@
 
 use tensor_core::Complex;
 
-use super::math::RealMath;
-use crate::isa::Isa;
 use num_traits::{Float, FloatConst};
+
+use super::arith::Arith;
+use super::math::{Math, RealMath};
+use crate::isa::Isa;
 
 macro_rules! through {
     ($($f:ident $method:ident;)*) => { $(
@@ -25,16 +27,27 @@ pub(super) fn abs<I: Isa, T: RealMath>(z: Complex<T>) -> T {
     z.re.hypot::<I>(z.im)
 }
 
-/// `x / y` by Smith's method, as PyTorch's CPU kernels.
+/// `x / y` by Smith's method: scaled by the larger part of the divisor. A zero divides each part.
 #[inline(always)]
-pub(super) fn div<T: RealMath + Float + FloatConst>(x: Complex<T>, y: Complex<T>) -> Complex<T> {
-    x / y
+pub(super) fn div<T: RealMath + Float>(x: Complex<T>, y: Complex<T>) -> Complex<T> {
+    let (p, q) = (RealMath::abs(y.re), RealMath::abs(y.im));
+    let steep = p < q;
+    let (large, small) = if steep { (y.im, y.re) } else { (y.re, y.im) };
+    let ratio = small / large;
+    let scale = Math::reciprocal(large + small * ratio);
+    let (a, b) = if steep { (x.im, x.re) } else { (x.re, x.im) };
+    // (re, im) = (a + b r, b - a r) / d, with the parts of x exchanged and im negated where y is steep.
+    let re = (a + b * ratio) * scale;
+    let im = (b - a * ratio) * scale;
+    let im = if steep { -im } else { im };
+    let zero = <T as Arith>::ZERO;
+    if (p == zero) & (q == zero) { Complex::new(x.re / p, x.im / q) } else { Complex::new(re, im) }
 }
 
 /// `1 / z`
 #[inline(always)]
-pub(super) fn reciprocal<T: RealMath + Float + FloatConst>(z: Complex<T>) -> Complex<T> {
-    z.inv()
+pub(super) fn reciprocal<T: RealMath + Float>(z: Complex<T>) -> Complex<T> {
+    div(<Complex<T> as num_traits::One>::one(), z)
 }
 
 /// `exp(z) - 1`

@@ -270,3 +270,15 @@ pub(super) fn pow<I: Isa>(x: f32, y: f32) -> f32 {
     let one = (y == 0.0) | (x == 1.0) | ((a == 1.0) & (y.abs() == f32::INFINITY));
     if one { 1.0 } else { power }
 }
+
+/// Quotients below it have 28 bits, so their products with f32 are exact in f64.
+pub(super) const FMOD_FAR: f32 = 268_435_456.0;
+
+#[inline(always)]
+pub(super) fn fmod_near<I: Isa>(x: f32, y: f32) -> f32 {
+    let (a, b) = (x as f64, y as f64);
+    let quotient = (a / b).trunc();
+    let rest = (a - quotient * b) as f32;
+    let rest = if quotient == 0.0 { x } else { rest };
+    rest.copysign(x)
+}

@@ -489,3 +489,21 @@ pub(super) fn hypot<I: Isa>(x: f64, y: f64) -> f64 {
 pub(super) fn pow<I: Isa>(x: f64, y: f64) -> f64 {
     x.powf(y)
 }
+
+/// Quotients below it are off by one at most when rounded.
+pub(super) const FMOD_FAR: f64 = 4_503_599_627_370_496.0;
+
+#[inline(always)]
+pub(super) fn fmod_near<I: Isa>(x: f64, y: f64) -> f64 {
+    if !I::FMA {
+        return x % y;
+    }
+    let (a, b) = (x.abs(), y.abs());
+    let quotient = (a / b).trunc();
+    // Exact, and within one divisor of the remainder.
+    let rest = I::mul_add(-quotient, b, a);
+    let rest = if rest < 0.0 { rest + b } else { rest };
+    let rest = if rest >= b { rest - b } else { rest };
+    let rest = if quotient == 0.0 { a } else { rest };
+    rest.copysign(x)
+}

@@ -90,8 +90,12 @@ pub trait Math: Arith + Element {
 
 /// Functions of real floats alone.
 pub trait RealMath: Math<Part = Self> + Real {
-    /// The C remainder: the dividend's sign.
-    fn fmod<I: Isa>(self, y: Self) -> Self;
+    /// The C remainder: the dividend's sign. By a call.
+    fn fmod(self, y: Self) -> Self;
+    /// [`RealMath::fmod`] without a call, unless [`RealMath::fmod_is_far`].
+    fn fmod_near<I: Isa>(self, y: Self) -> Self;
+    /// True where the quotient is too large, or a number is special, for [`RealMath::fmod_near`].
+    fn fmod_is_far(self, y: Self) -> bool;
     /// The error function.
     fn erf<I: Isa>(self) -> Self;
     /// `1 - erf(self)`
@@ -133,7 +137,11 @@ macro_rules! floats {
         }
         impl RealMath for $t {
             #[inline(always)]
-            fn fmod<I: Isa>(self, y: Self) -> Self { self % y }
+            fn fmod(self, y: Self) -> Self { self % y }
+            #[inline(always)]
+            fn fmod_near<I: Isa>(self, y: Self) -> Self { $m::fmod_near::<I>(self, y) }
+            #[inline(always)]
+            fn fmod_is_far(self, y: Self) -> bool { !((self / y).abs() < $m::FMOD_FAR) }
             floats!(@unary $t $m erf erfc);
             #[inline(always)]
             fn atan2<I: Isa>(self, x: Self) -> Self { $m::atan2::<I>(self, x) }
