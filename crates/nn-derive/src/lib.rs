@@ -5,11 +5,14 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Fields, LitStr, parse_macro_input};
 
-/// Implements `tensor_nn::Module` for a struct with named fields.
+/// Implements `tensor_nn::Module` for a struct with named fields, and `Display` with the text that PyTorch prints.
 ///
-/// Every field is a member, named as the field: parameters, buffers, child modules, the training flag. Numbers, strings and
-/// the like are settings and no members; `#[module(skip)]` leaves any other field out. `#[module(rename = "0")]` gives a
-/// member another name. On the struct, `#[module(repr)]` prints what its method `extra_repr(&self) -> String` says.
+/// Every field is a member, named as the field: parameters, buffers, child modules, the training flag, each of them also as
+/// an `Option`; a `Vec` of modules is a `ModuleList`. Numbers, strings and the like are settings and no members;
+/// `#[module(skip)]` leaves any other field out. `#[module(rename = "0")]` gives a member another name.
+///
+/// On the struct, `#[module(repr)]` prints what its method `extra_repr(&self) -> String` says, and
+/// `#[module(crate = "tensor_nn")]` says where `tensor_nn` is found, if not at `tensor::nn`.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -78,8 +81,14 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
         impl #impl_generics #nn::Module for #name #type_generics #where_clause {
             fn name(&self) -> &'static str { #text }
             #[allow(unused_variables)]
-            fn visit(&self, visitor: &mut dyn #nn::Visitor) { #(#visits)* }
+            fn visit<'visited>(&'visited self, visitor: &mut dyn #nn::Visitor<'visited>) { #(#visits)* }
             #repr
+        }
+
+        impl #impl_generics ::std::fmt::Display for #name #type_generics #where_clause {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(&#nn::Module::repr(self))
+            }
         }
     })
 }

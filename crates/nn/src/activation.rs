@@ -33,14 +33,18 @@ activations! {
 #[derive(Module, Clone, Copy, Debug)]
 #[module(crate = "tensor_nn", repr)]
 pub struct GELU {
-    /// `"none"`, or `"tanh"` for the approximation by it
-    pub approximate: &'static str,
+    approximate: &'static str,
 }
 
 impl GELU {
-    /// Exact.
+    /// Exact, by the error function.
     pub const fn new() -> Self {
         Self { approximate: "none" }
+    }
+
+    /// Approximated by tanh (`approximate='tanh'`).
+    pub const fn tanh() -> Self {
+        Self { approximate: "tanh" }
     }
 
     fn extra_repr(&self) -> String {

@@ -1,11 +1,46 @@
 //! [`Conv2d`].
 
-use tensor_aten::tensor_options::TensorOptions;
-use tensor_aten::{Tensor, ops};
+use tensor_aten::{Tensor, TensorOptions, ops};
 use tensor_core::{Result, check_value};
 
-use crate::linear::empty;
-use crate::{Forward, Module, Parameter, init};
+use crate::options::options;
+use crate::parameter::empty;
+use crate::{Forward, Module, Pair, Parameter, init};
+
+/// What a convolution does at the edges of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// so many zeros on either side
+    Zeros(Pair),
+    /// as many zeros as keep the size (`padding='same'`); strides must be 1
+    Same,
+    /// none (`padding='valid'`)
+    Valid,
+}
+
+impl<P: Into<Pair>> From<P> for Padding {
+    fn from(zeros: P) -> Self {
+        Self::Zeros(zeros.into())
+    }
+}
+
+options! {
+    /// The settings of a [`Conv2d`] that have defaults.
+    Conv2dOptions {
+        /// steps of the kernel
+        stride: Pair = Pair([1; 2]),
+        /// what happens at the edges
+        padding: Padding = Padding::Zeros(Pair([0; 2])),
+        /// distances between the kernel's taps
+        dilation: Pair = Pair([1; 2]),
+        /// blocks of channels that do not mix
+        groups: i64 = 1,
+        /// whether there is a bias
+        bias: bool = true,
+        /// dtype and device of the parameters
+        tensor: TensorOptions = TensorOptions::new(),
+    }
+}
 
 /// A 2-d convolution (`torch.nn.Conv2d`): input (N, C, H, W) or (C, H, W).
 #[derive(Module, Clone)]
@@ -15,89 +50,64 @@ pub struct Conv2d {
     pub weight: Parameter,
     /// (out_channels)
     pub bias: Option<Parameter>,
-    stride: [i64; 2],
-    padding: [i64; 2],
-    dilation: [i64; 2],
-    groups: i64,
-}
-
-/// The settings of a [`Conv2d`] that have defaults.
-#[derive(Clone, Copy, Debug)]
-pub struct Conv2dOptions {
-    /// steps of the kernel
-    pub stride: [i64; 2],
-    /// zeros around the input
-    pub padding: [i64; 2],
-    /// distances between taps
-    pub dilation: [i64; 2],
-    /// blocks of channels that do not mix
-    pub groups: i64,
-    /// whether there is a bias
-    pub bias: bool,
-    /// dtype and device of the parameters
-    pub tensor: TensorOptions,
-}
-
-impl Default for Conv2dOptions {
-    fn default() -> Self {
-        Self { stride: [1; 2], padding: [0; 2], dilation: [1; 2], groups: 1, bias: true, tensor: TensorOptions::new() }
-    }
-}
-
-impl Conv2dOptions {
-    /// Sets the zeros around the input on all sides.
-    pub const fn padding(self, padding: i64) -> Self {
-        Self { padding: [padding; 2], ..self }
-    }
-
-    /// Sets the steps of the kernel in both directions.
-    pub const fn stride(self, stride: i64) -> Self {
-        Self { stride: [stride; 2], ..self }
-    }
+    in_channels: i64,
+    out_channels: i64,
+    #[module(skip)]
+    kernel_size: Pair,
+    options: Conv2dOptions,
 }
 
 impl Conv2d {
-    /// A convolution with a square kernel and default settings.
+    /// A convolution with default settings. A kernel size of one number is a square.
     ///
     /// # Errors
-    /// When the sizes are not positive.
-    pub fn new(in_channels: i64, out_channels: i64, kernel_size: i64) -> Result<Self> {
-        Self::new_opt(in_channels, out_channels, [kernel_size; 2], Conv2dOptions::default())
+    /// When a size is negative or too large.
+    pub fn new(in_channels: i64, out_channels: i64, kernel_size: impl Into<Pair>) -> Result<Self> {
+        Self::new_opt(in_channels, out_channels, kernel_size, Conv2dOptions::new())
     }
 
     /// A convolution with every setting.
     ///
     /// # Errors
-    /// When the sizes are not positive, or the groups do not divide the channels.
-    pub fn new_opt(in_channels: i64, out_channels: i64, kernel_size: [i64; 2], options: Conv2dOptions) -> Result<Self> {
-        let Conv2dOptions { stride, padding, dilation, groups, bias, tensor } = options;
+    /// As [`Conv2d::new`]; `ValueError` when the groups do not divide the channels, or strides meet `Padding::Same`.
+    pub fn new_opt(
+        in_channels: i64,
+        out_channels: i64,
+        kernel_size: impl Into<Pair>,
+        options: Conv2dOptions,
+    ) -> Result<Self> {
+        let kernel_size = kernel_size.into();
+        let Conv2dOptions { stride, padding, groups, bias, tensor, .. } = options;
         check_value!(groups > 0, "groups must be a positive integer");
         check_value!(in_channels % groups == 0, "in_channels must be divisible by groups");
         check_value!(out_channels % groups == 0, "out_channels must be divisible by groups");
-        let weight = empty(&[out_channels, in_channels / groups, kernel_size[0], kernel_size[1]], tensor)?;
+        check_value!(
+            padding != Padding::Same || stride.0 == [1; 2],
+            "padding='same' is not supported for strided convolutions"
+        );
+        let Pair([height, width]) = kernel_size;
+        let weight = empty(&[out_channels, in_channels / groups, height, width], tensor)?;
         let bias = bias.then(|| empty(&[out_channels], tensor)).transpose()?;
         init::reset_linear(&weight, bias.as_deref())?;
-        Ok(Self { weight, bias, stride, padding, dilation, groups })
+        Ok(Self { weight, bias, in_channels, out_channels, kernel_size, options })
     }
 
     fn extra_repr(&self) -> String {
-        let sizes = self.weight.sizes();
-        let pair = |p: [i64; 2]| format!("({}, {})", p[0], p[1]);
-        let mut text = format!(
-            "{}, {}, kernel_size={}, stride={}",
-            sizes[1] * self.groups,
-            sizes[0],
-            pair([sizes[2], sizes[3]]),
-            pair(self.stride)
-        );
-        if self.padding != [0; 2] {
-            text += &format!(", padding={}", pair(self.padding));
+        let Conv2dOptions { stride, padding, dilation, groups, .. } = self.options;
+        let (kernel_size, stride) = (self.kernel_size.repr(), stride.repr());
+        let mut text =
+            format!("{}, {}, kernel_size={kernel_size}, stride={stride}", self.in_channels, self.out_channels);
+        match padding {
+            Padding::Zeros(Pair([0, 0])) => {}
+            Padding::Zeros(pair) => text += &format!(", padding={}", pair.repr()),
+            Padding::Same => text += ", padding=same",
+            Padding::Valid => text += ", padding=valid",
         }
-        if self.dilation != [1; 2] {
-            text += &format!(", dilation={}", pair(self.dilation));
+        if dilation.0 != [1; 2] {
+            text += &format!(", dilation={}", dilation.repr());
         }
-        if self.groups != 1 {
-            text += &format!(", groups={}", self.groups);
+        if groups != 1 {
+            text += &format!(", groups={groups}");
         }
         if self.bias.is_none() {
             text += ", bias=False";
@@ -108,7 +118,12 @@ impl Conv2d {
 
 impl Forward for Conv2d {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        let bias = self.bias.as_deref();
-        ops::conv2d(input, &self.weight, bias, &self.stride, &self.padding, &self.dilation, self.groups)
+        let Conv2dOptions { stride: Pair(stride), padding, dilation: Pair(dilation), groups, .. } = self.options;
+        let (weight, bias) = (self.weight.tensor(), self.bias.as_deref());
+        match padding {
+            Padding::Zeros(Pair(zeros)) => ops::conv2d(input, weight, bias, &stride, &zeros, &dilation, groups),
+            Padding::Same => ops::conv2d_padding(input, weight, bias, &stride, "same", &dilation, groups),
+            Padding::Valid => ops::conv2d_padding(input, weight, bias, &stride, "valid", &dilation, groups),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{Result, check_value};
 
-use crate::{Forward, Module, Training};
+use crate::{Forward, Module, Training, python};
 
 /// While training, zeros each element with probability `p` and scales the others by 1 / (1 - p) (`torch.nn.Dropout`).
 #[derive(Module, Clone, Debug)]
@@ -19,12 +19,16 @@ impl Dropout {
     /// # Errors
     /// `ValueError` when it is not in [0, 1].
     pub fn new(p: f64) -> Result<Self> {
-        check_value!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {p}");
+        check_value!(
+            (0.0..=1.0).contains(&p),
+            "dropout probability has to be between 0 and 1, but got {}",
+            python::float(p)
+        );
         Ok(Self { p, training: Training::default() })
     }
 
     fn extra_repr(&self) -> String {
-        format!("p={}, inplace=False", self.p)
+        format!("p={}, inplace=False", python::float(self.p))
     }
 }
 

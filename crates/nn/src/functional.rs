@@ -1,46 +1,40 @@
-//! Computations without a module (`torch.nn.functional`), with the defaults that PyTorch gives them.
+//! Computations without a module (`torch.nn.functional`), with the defaults that PyTorch gives them. With every argument
+//! they are `ops::` functions.
 
 use tensor_aten::{Tensor, ops};
 use tensor_core::Result;
 
 use crate::Reduction;
 
-/// max(x, 0)
-pub fn relu(input: &Tensor) -> Result<Tensor> {
-    ops::relu(input)
+/// `name(arguments) = operator(arguments);`
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $op:ident($($pass:expr),*);)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// As the operator.
+        pub fn $name($($arg: $ty),*) -> Result<Tensor> {
+            ops::$op($($pass),*)
+        }
+    )* };
 }
 
-/// x times the normal distribution function of x
-pub fn gelu(input: &Tensor) -> Result<Tensor> {
-    ops::gelu(input, "none")
-}
-
-/// exp(x) over its sum along a dimension
-pub fn softmax(input: &Tensor, dim: i64) -> Result<Tensor> {
-    ops::softmax_int(input, dim, None)
-}
-
-/// The logarithm of `softmax`
-pub fn log_softmax(input: &Tensor, dim: i64) -> Result<Tensor> {
-    ops::log_softmax_int(input, dim, None)
-}
-
-/// `x A^T + b`
-pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    ops::linear(input, weight, bias)
-}
-
-/// Zeros elements with probability `p` while training
-pub fn dropout(input: &Tensor, p: f64, training: bool) -> Result<Tensor> {
-    ops::dropout(input, p, training)
-}
-
-/// The mean squared difference
-pub fn mse_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    ops::mse_loss(input, target, Reduction::Mean.code())
-}
-
-/// The mean cross entropy of logits against classes
-pub fn cross_entropy(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    ops::cross_entropy_loss(input, target, None, Reduction::Mean.code(), -100, 0.0)
+functions! {
+    /// max(x, 0)
+    relu(input: &Tensor) = relu(input);
+    /// x times the normal distribution function of x
+    gelu(input: &Tensor) = gelu(input, "none");
+    /// exp(x) over its sum along a dimension
+    softmax(input: &Tensor, dim: i64) = softmax_int(input, dim, None);
+    /// the logarithm of `softmax`
+    log_softmax(input: &Tensor, dim: i64) = log_softmax_int(input, dim, None);
+    /// `x A^T + b`
+    linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) = linear(input, weight, bias);
+    /// zeros elements with probability `p` and scales the others, while training
+    dropout(input: &Tensor, p: f64, training: bool) = dropout(input, p, training);
+    /// the mean squared difference
+    mse_loss(input: &Tensor, target: &Tensor) = mse_loss(input, target, Reduction::Mean.code());
+    /// the mean cross entropy of logits (N, C, ..) against classes (N, ..)
+    cross_entropy(input: &Tensor, target: &Tensor) =
+        cross_entropy_loss(input, target, None, Reduction::Mean.code(), -100, 0.0);
 }

@@ -46,10 +46,7 @@ pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
 /// # Errors
 /// For fewer than two dimensions.
 pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(i64, i64)> {
-    check_value!(
-        tensor.dim() >= 2,
-        "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
-    );
+    check_value!(tensor.dim() >= 2, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     let field: i64 = tensor.sizes()[2..].iter().product();
     Ok((tensor.sizes()[1] * field, tensor.sizes()[0] * field))
 }
@@ -59,8 +56,7 @@ pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(i64, i64)> {
 /// # Errors
 /// When the operator fails.
 pub fn uniform_(tensor: &Tensor, a: f64, b: f64) -> Result<()> {
-    let _no_grad = no_grad();
-    ops::uniform_(tensor, a, b, None).map(drop)
+    no_grad(|| ops::uniform_(tensor, a, b, None).map(drop))
 }
 
 /// Fills with normal numbers.
@@ -68,8 +64,7 @@ pub fn uniform_(tensor: &Tensor, a: f64, b: f64) -> Result<()> {
 /// # Errors
 /// When the operator fails.
 pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<()> {
-    let _no_grad = no_grad();
-    ops::normal_(tensor, mean, std, None).map(drop)
+    no_grad(|| ops::normal_(tensor, mean, std, None).map(drop))
 }
 
 /// Fills with a number.
@@ -77,8 +72,7 @@ pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<()> {
 /// # Errors
 /// When the operator fails.
 pub fn constant_(tensor: &Tensor, value: impl Into<Scalar>) -> Result<()> {
-    let _no_grad = no_grad();
-    ops::fill_scalar_(tensor, value).map(drop)
+    no_grad(|| ops::fill_scalar_(tensor, value).map(drop))
 }
 
 /// Fills with zeros.
@@ -164,7 +158,7 @@ pub(crate) fn reset_linear(weight: &Tensor, bias: Option<&Tensor>) -> Result<()>
 /// For other than two dimensions.
 pub fn eye_(tensor: &Tensor) -> Result<()> {
     check!(tensor.dim() == 2, "Only tensors with 2 dimensions are supported");
-    let _no_grad = no_grad();
-    let eye = ops::eye_m(tensor.sizes()[0], tensor.sizes()[1], Some(tensor.dtype()), None, Some(tensor.device()), None)?;
-    ops::copy_(tensor, &eye, false).map(drop)
+    let (rows, columns) = (tensor.sizes()[0], tensor.sizes()[1]);
+    let eye = ops::eye_m(rows, columns, Some(tensor.dtype()), None, Some(tensor.device()), None)?;
+    no_grad(|| ops::copy_(tensor, &eye, false).map(drop))
 }

@@ -1,14 +1,20 @@
 //! [`Linear`].
 
-use tensor_aten::tensor_options::TensorOptions;
-use tensor_aten::{Tensor, ops};
-use tensor_core::{DType, Device, Result};
+use tensor_aten::{Tensor, TensorOptions, ops};
+use tensor_core::Result;
 
-use crate::{Forward, Module, Parameter, init};
+use crate::options::options;
+use crate::parameter::empty;
+use crate::{Forward, Module, Parameter, init, python};
 
-/// An empty parameter, to be initialised.
-pub(crate) fn empty(sizes: &[i64], options: TensorOptions) -> Result<Parameter> {
-    Parameter::new(ops::empty_memory_format(sizes, options.dtype, None, options.device, None, None)?)
+options! {
+    /// The settings of a [`Linear`] that have defaults.
+    LinearOptions {
+        /// whether there is a bias
+        bias: bool = true,
+        /// dtype and device of the parameters
+        tensor: TensorOptions = TensorOptions::new(),
+    }
 }
 
 /// `y = x A^T + b` (`torch.nn.Linear`): input (.., in_features), output (.., out_features).
@@ -22,35 +28,29 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer with a bias, initialised as PyTorch does.
+    /// A layer with a bias. Weight and bias are uniform within 1 / sqrt(in_features), PyTorch's own numbers from the
+    /// same seed.
     ///
     /// # Errors
     /// When the sizes are negative or too large.
     pub fn new(in_features: i64, out_features: i64) -> Result<Self> {
-        Self::new_opt(in_features, out_features, true, None, None)
+        Self::new_opt(in_features, out_features, LinearOptions::new())
     }
 
     /// A layer with every setting.
     ///
     /// # Errors
     /// As [`Linear::new`].
-    pub fn new_opt(
-        in_features: i64,
-        out_features: i64,
-        bias: bool,
-        device: Option<Device>,
-        dtype: Option<DType>,
-    ) -> Result<Self> {
-        let options = TensorOptions { dtype, device, ..TensorOptions::new() };
-        let weight = empty(&[out_features, in_features], options)?;
-        let bias = bias.then(|| empty(&[out_features], options)).transpose()?;
+    pub fn new_opt(in_features: i64, out_features: i64, options: LinearOptions) -> Result<Self> {
+        let weight = empty(&[out_features, in_features], options.tensor)?;
+        let bias = options.bias.then(|| empty(&[out_features], options.tensor)).transpose()?;
         init::reset_linear(&weight, bias.as_deref())?;
         Ok(Self { weight, bias })
     }
 
     fn extra_repr(&self) -> String {
         let sizes = self.weight.sizes();
-        let bias = if self.bias.is_some() { "True" } else { "False" };
+        let bias = python::bool(self.bias.is_some());
         format!("in_features={}, out_features={}, bias={bias}", sizes[1], sizes[0])
     }
 }

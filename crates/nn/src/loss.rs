@@ -3,12 +3,12 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::Result;
 
-use crate::{Buffer, Module};
+use crate::{Buffer, Member, Module, Visitor};
 
-/// What a loss does with its elements.
+/// What becomes of a loss's elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// gives each of them
+    /// they stay
     None,
     /// their mean
     #[default]
@@ -24,8 +24,8 @@ impl Reduction {
     }
 }
 
-impl crate::Member for Reduction {
-    fn visit(&self, _: &str, _: &mut dyn crate::Visitor) {}
+impl Member for Reduction {
+    fn visit<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
 }
 
 /// The squared difference of input and target (`torch.nn.MSELoss`).
@@ -42,6 +42,11 @@ impl MSELoss {
         Self { reduction: Reduction::Mean }
     }
 
+    /// Sets what becomes of the elements.
+    pub const fn reduction(self, reduction: Reduction) -> Self {
+        Self { reduction }
+    }
+
     /// The loss of an input against a target of the same shape.
     ///
     /// # Errors
@@ -51,8 +56,8 @@ impl MSELoss {
     }
 }
 
-/// The cross entropy of logits against classes or class probabilities (`torch.nn.CrossEntropyLoss`): input (N, C, ..),
-/// target (N, ..) of class indices, or of the input's shape.
+/// The cross entropy of logits against classes or class probabilities (`torch.nn.CrossEntropyLoss`): input (N, C, ..) or
+/// (C), target (N, ..) or () of class indices, or of the input's shape.
 #[derive(Module, Clone)]
 #[module(crate = "tensor_nn")]
 pub struct CrossEntropyLoss {
@@ -66,16 +71,30 @@ pub struct CrossEntropyLoss {
     pub label_smoothing: f64,
 }
 
-impl Default for CrossEntropyLoss {
-    fn default() -> Self {
-        Self { weight: None, reduction: Reduction::Mean, ignore_index: -100, label_smoothing: 0.0 }
-    }
-}
-
 impl CrossEntropyLoss {
     /// The mean over the batch, classes of equal weight.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { weight: None, reduction: Reduction::Mean, ignore_index: -100, label_smoothing: 0.0 }
+    }
+
+    /// Sets a weight for each class.
+    pub fn weight(self, weight: Tensor) -> Self {
+        Self { weight: Some(Buffer::new(weight)), ..self }
+    }
+
+    /// Sets what becomes of the elements.
+    pub fn reduction(self, reduction: Reduction) -> Self {
+        Self { reduction, ..self }
+    }
+
+    /// Sets a class that counts for nothing.
+    pub fn ignore_index(self, ignore_index: i64) -> Self {
+        Self { ignore_index, ..self }
+    }
+
+    /// Sets how much of the target is spread over all classes.
+    pub fn label_smoothing(self, label_smoothing: f64) -> Self {
+        Self { label_smoothing, ..self }
     }
 
     /// The loss of logits against a target.
@@ -85,5 +104,11 @@ impl CrossEntropyLoss {
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let (reduction, weight) = (self.reduction.code(), self.weight.as_deref());
         ops::cross_entropy_loss(input, target, weight, reduction, self.ignore_index, self.label_smoothing)
+    }
+}
+
+impl Default for CrossEntropyLoss {
+    fn default() -> Self {
+        Self::new()
     }
 }

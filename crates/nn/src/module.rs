@@ -1,164 +1,155 @@
-//! [`Module`]: a tree of parameters and buffers with PyTorch's names, and what can be asked of it.
+//! [`Module`]: a tree of parameters and buffers with PyTorch's names, and what can be asked of it. What its members are is
+//! in [`crate::member`], its tensors by name in [`crate::state_dict`].
 
-use std::fmt::Write as _;
+use std::fmt;
 
-use tensor_aten::{Tensor, ops};
-use tensor_autograd::no_grad;
-use tensor_core::strides::show;
-use tensor_core::{Result, check};
+use tensor_aten::Tensor;
+use tensor_core::Result;
 
-use crate::{Buffer, Parameter, Training};
+use crate::state_dict::{self, IncompatibleKeys, StateDict};
+use crate::{Buffer, Parameter, Training, Visitor};
 
-/// Is told of a module's members, in the order of their declaration.
-pub trait Visitor {
-    /// A parameter; `None` where the module has none of that name.
-    fn parameter(&mut self, name: &str, parameter: Option<&Parameter>);
-    /// A buffer; `None` where the module has none of that name.
-    fn buffer(&mut self, name: &str, buffer: Option<&Buffer>);
-    /// A child.
-    fn module(&mut self, name: &str, module: &dyn Module);
-    /// The mode of the module itself.
-    fn training(&mut self, training: &Training);
-}
-
-/// A field of a module: tells a visitor what it is. Settings (numbers, strings) tell nothing.
-pub trait Member {
-    /// Shows itself under a name.
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor);
-}
-
-/// A tree of parameters and buffers (`torch.nn.Module`). Derive it; [`Forward`] is the computation.
+/// A tree of parameters and buffers (`torch.nn.Module`).
+///
+/// Derive it for a struct whose fields are its members; [`Forward`] is the computation. By hand, [`Module::visit`] shows
+/// the members, and everything else follows from it.
 pub trait Module: Send + Sync {
     /// The name of the type, `"Linear"`.
     fn name(&self) -> &'static str;
 
     /// Shows the members in the order of their declaration.
-    fn visit(&self, visitor: &mut dyn Visitor);
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
 
     /// The settings, as they stand between the parentheses of the printed module.
     fn extra_repr(&self) -> String {
         String::new()
     }
 
-    /// Every parameter of the tree with its path, `"0.weight"`. A parameter that is shared is named once.
-    fn named_parameters(&self) -> Vec<(String, Parameter)> {
-        let mut found = Collect::default();
-        self.visit(&mut found);
-        let mut list: Vec<(String, Parameter)> = Vec::new();
-        for (name, parameter) in found.parameters {
-            if !list.iter().any(|(_, seen)| seen.is_same(&parameter)) {
-                list.push((name, parameter));
-            }
-        }
-        list
+    /// The module as PyTorch prints it.
+    fn repr(&self) -> String {
+        let children: Vec<_> = self.named_children().into_iter().map(|(name, child)| (name, child.repr())).collect();
+        print(self.name(), &self.extra_repr(), &children)
     }
 
-    /// Every parameter of the tree.
+    /// Every parameter of the tree with its path, `"0.weight"`. One that is shared is named once.
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let mut parameters: Vec<(String, Parameter)> = Vec::new();
+        walk(self, |path, tensor| {
+            if let Stored::Parameter(parameter) = tensor
+                && !parameters.iter().any(|(_, seen)| seen.is_same(parameter))
+            {
+                parameters.push((path, parameter.clone()));
+            }
+        });
+        parameters
+    }
+
+    /// Every parameter of the tree, each once.
     fn parameters(&self) -> Vec<Parameter> {
         self.named_parameters().into_iter().map(|(_, parameter)| parameter).collect()
     }
 
-    /// Every buffer of the tree with its path.
+    /// How many numbers there are to train.
+    fn num_parameters(&self) -> i64 {
+        self.parameters().iter().map(|parameter| parameter.numel()).sum()
+    }
+
+    /// Every buffer of the tree with its path. One that is shared is named once.
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
-        let mut found = Collect::default();
-        self.visit(&mut found);
-        found.buffers
+        let mut buffers: Vec<(String, Buffer)> = Vec::new();
+        walk(self, |path, tensor| {
+            if let Stored::Buffer(buffer) = tensor
+                && !buffers.iter().any(|(_, seen)| seen.is_same(buffer))
+            {
+                buffers.push((path, buffer.clone()));
+            }
+        });
+        buffers
     }
 
-    /// The names and types of the direct children.
-    fn named_children(&self) -> Vec<(String, &'static str)> {
-        let mut found = Children(Vec::new());
-        self.visit(&mut found);
-        found.0
+    /// Every buffer of the tree, each once.
+    fn buffers(&self) -> Vec<Buffer> {
+        self.named_buffers().into_iter().map(|(_, buffer)| buffer).collect()
     }
 
-    /// Sets the mode of the whole tree.
-    fn train(&self, training: bool) {
-        self.visit(&mut SetTraining(training));
+    /// The modules directly below with their names.
+    fn named_children(&self) -> Vec<(String, &dyn Module)> {
+        let mut children = Children(Vec::new());
+        self.visit(&mut children);
+        children.0
+    }
+
+    /// The modules below, at any depth, with their paths, each before its own children.
+    fn named_modules(&self) -> Vec<(String, &dyn Module)> {
+        let mut modules = Vec::new();
+        for (name, child) in self.named_children() {
+            modules.push((name.clone(), child));
+            modules.extend(child.named_modules().into_iter().map(|(path, module)| (format!("{name}.{path}"), module)));
+        }
+        modules
+    }
+
+    /// Training mode for the whole tree: dropout drops, batch normalisation uses the batch's own statistics.
+    fn train(&self) {
+        self.set_training(true);
     }
 
     /// Evaluation mode for the whole tree.
     fn eval(&self) {
-        self.train(false);
+        self.set_training(false);
+    }
+
+    /// Training or evaluation mode for the whole tree (`train(mode)`).
+    fn set_training(&self, mode: bool) {
+        self.visit(&mut SetTraining(mode));
+    }
+
+    /// Says whether gradients are wanted for the parameters: `false` freezes them.
+    ///
+    /// # Errors
+    /// When no autograd engine is linked.
+    fn requires_grad_(&self, requires_grad: bool) -> Result<()> {
+        self.parameters().iter().try_for_each(|parameter| parameter.tensor().requires_grad_(requires_grad).map(drop))
     }
 
     /// Drops the gradients of every parameter (`zero_grad(set_to_none=True)`).
     ///
     /// # Errors
-    /// When autograd is not linked.
+    /// When no autograd engine is linked.
     fn zero_grad(&self) -> Result<()> {
         self.parameters().iter().try_for_each(|parameter| parameter.set_grad(None))
     }
 
-    /// The tensors of the tree by path: parameters and buffers, sharing memory with the module (`state_dict`).
-    fn state_dict(&self) -> StateDict {
-        let mut found = Collect::default();
-        self.visit(&mut found);
-        StateDict(found.state)
+    /// The tensors of the tree by path, parameters and buffers: detached, sharing memory with the module.
+    ///
+    /// # Errors
+    /// When an operator fails.
+    fn state_dict(&self) -> Result<StateDict> {
+        let mut state = Vec::new();
+        walk(self, |path, tensor| state.push((path, tensor.tensor().clone())));
+        state.into_iter().map(|(path, tensor)| Ok((path, tensor.detach()?))).collect()
     }
 
-    /// Copies the tensors of a state into the module's own.
+    /// Copies the tensors of a state into the module's own. Names and shapes must be the same.
     ///
     /// # Errors
     /// `RuntimeError` with PyTorch's list of missing and unexpected names and of shapes that differ; nothing is copied then.
     fn load_state_dict(&self, state: &StateDict) -> Result<()> {
-        self.load_state_dict_opt(state, true)
+        self.load_state_dict_opt(state, true).map(drop)
     }
 
-    /// [`Module::load_state_dict`]; without `strict`, missing and unexpected names are let pass.
+    /// [`Module::load_state_dict`]; without `strict`, missing and unexpected names are let pass, and told.
     ///
     /// # Errors
     /// As [`Module::load_state_dict`].
-    fn load_state_dict_opt(&self, state: &StateDict, strict: bool) -> Result<()> {
-        let own = self.state_dict();
-        let mut problems = String::new();
-        let quoted = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-        if strict {
-            let unexpected: Vec<&str> = state.names().filter(|name| own.get(name).is_none()).collect();
-            let missing: Vec<&str> = own.names().filter(|name| state.get(name).is_none()).collect();
-            if !missing.is_empty() {
-                let _ = write!(problems, "\n\tMissing key(s) in state_dict: {}. ", quoted(&missing));
-            }
-            if !unexpected.is_empty() {
-                let _ = write!(problems, "\n\tUnexpected key(s) in state_dict: {}. ", quoted(&unexpected));
-            }
-        }
-        let mut copies = Vec::new();
-        for (name, target) in &own.0 {
-            let Some(source) = state.get(name) else { continue };
-            if source.sizes() != target.sizes() {
-                let _ = write!(
-                    problems,
-                    "\n\tsize mismatch for {name}: copying a param with shape torch.Size({}) from checkpoint, the shape in \
-                     current model is torch.Size({}).",
-                    show(source.sizes()),
-                    show(target.sizes())
-                );
-            }
-            copies.push((target, source));
-        }
-        check!(problems.is_empty(), "Error(s) in loading state_dict for {}:{problems}", self.name());
-        let _no_grad = no_grad();
-        for (target, source) in copies {
-            ops::copy_(target, source, false)?;
-        }
-        Ok(())
+    fn load_state_dict_opt(&self, state: &StateDict, strict: bool) -> Result<IncompatibleKeys> {
+        state_dict::load(self.name(), &self.state_dict()?, state, strict)
     }
+}
 
-    /// The module as PyTorch prints it.
-    fn repr(&self) -> String {
-        let mut children = Repr(Vec::new());
-        self.visit(&mut children);
-        let extra = self.extra_repr();
-        if children.0.is_empty() {
-            return format!("{}({extra})", self.name());
-        }
-        let mut text = format!("{}(\n", self.name());
-        for (name, child) in children.0 {
-            let _ = writeln!(text, "  ({name}): {}", child.replace('\n', "\n  "));
-        }
-        text.push(')');
-        text
+impl fmt::Display for dyn Module + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.repr())
     }
 }
 
@@ -171,192 +162,96 @@ pub trait Forward {
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 }
 
-/// A module of one input and one output: what containers hold.
+/// A module of one input and one output: what [`Sequential`](crate::Sequential) holds.
 pub trait Layer: Module + Forward {}
-impl<M: Module + Forward> Layer for M {}
+impl<M: Module + Forward + ?Sized> Layer for M {}
 
-/// Tensors by name, in order (`state_dict`). They share memory with the module that they came from.
-#[derive(Clone, Default)]
-pub struct StateDict(Vec<(String, Tensor)>);
-
-impl StateDict {
-    /// No tensors.
-    pub fn new() -> Self {
-        Self::default()
+/// A module's text from those of its children.
+pub(crate) fn print(name: &str, extra: &str, children: &[(String, String)]) -> String {
+    if children.is_empty() {
+        return format!("{name}({extra})");
     }
+    let mut text = format!("{name}(\n");
+    let lines = (!extra.is_empty()).then(|| extra.to_owned());
+    let lines = lines.into_iter().chain(children.iter().map(|(name, child)| format!("({name}): {child}")));
+    for line in lines {
+        text += &format!("  {}\n", line.replace('\n', "\n  "));
+    }
+    text + ")"
+}
 
-    /// Sets a tensor by name; a known name keeps its place.
-    pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) {
-        let name = name.into();
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, old)) => *old = tensor,
-            None => self.0.push((name, tensor)),
+/// A tensor of a module.
+enum Stored<'a> {
+    Parameter(&'a Parameter),
+    Buffer(&'a Buffer),
+}
+
+impl Stored<'_> {
+    fn tensor(&self) -> &Tensor {
+        match self {
+            Self::Parameter(parameter) => parameter,
+            Self::Buffer(buffer) => buffer,
         }
-    }
-
-    /// A tensor by name.
-    pub fn get(&self, name: &str) -> Option<&Tensor> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, tensor)| tensor)
-    }
-
-    /// The names in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// Names and tensors in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
-    }
-
-    /// How many tensors there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
-impl FromIterator<(String, Tensor)> for StateDict {
-    fn from_iter<I: IntoIterator<Item = (String, Tensor)>>(iter: I) -> Self {
-        let mut state = Self::new();
-        for (name, tensor) in iter {
-            state.insert(name, tensor);
-        }
-        state
-    }
+/// Shows every tensor of a tree with its path, in PyTorch's order: a module's own parameters, its own buffers, then its
+/// children.
+fn walk<M: Module + ?Sized>(module: &M, mut each: impl FnMut(String, Stored<'_>)) {
+    let mut own = Own::default();
+    module.visit(&mut own);
+    own.show("", &mut each);
 }
 
-/// Gathers a tree's tensors under their paths.
+/// What one module holds itself.
 #[derive(Default)]
-struct Collect {
-    prefix: String,
-    parameters: Vec<(String, Parameter)>,
-    buffers: Vec<(String, Buffer)>,
-    state: Vec<(String, Tensor)>,
+struct Own<'a> {
+    tensors: Vec<(String, Stored<'a>)>,
+    children: Vec<(String, &'a dyn Module)>,
 }
 
-impl Visitor for Collect {
-    fn parameter(&mut self, name: &str, parameter: Option<&Parameter>) {
-        if let Some(parameter) = parameter {
-            let path = format!("{}{name}", self.prefix);
-            self.state.push((path.clone(), parameter.tensor().clone()));
-            self.parameters.push((path, parameter.clone()));
+impl Own<'_> {
+    fn show(mut self, prefix: &str, each: &mut dyn FnMut(String, Stored<'_>)) {
+        self.tensors.sort_by_key(|(_, tensor)| matches!(tensor, Stored::Buffer(_)));
+        for (name, tensor) in self.tensors {
+            each(format!("{prefix}{name}"), tensor);
+        }
+        for (name, child) in self.children {
+            let mut own = Own::default();
+            child.visit(&mut own);
+            own.show(&format!("{prefix}{name}."), each);
         }
     }
+}
 
-    fn buffer(&mut self, name: &str, buffer: Option<&Buffer>) {
-        if let Some(buffer) = buffer {
-            let path = format!("{}{name}", self.prefix);
-            self.state.push((path.clone(), Tensor::clone(buffer)));
-            self.buffers.push((path, buffer.clone()));
-        }
+impl<'a> Visitor<'a> for Own<'a> {
+    fn parameter(&mut self, name: &str, parameter: &'a Parameter) {
+        self.tensors.push((name.to_owned(), Stored::Parameter(parameter)));
     }
-
-    fn module(&mut self, name: &str, module: &dyn Module) {
-        let outer = self.prefix.len();
-        self.prefix.push_str(name);
-        self.prefix.push('.');
-        module.visit(self);
-        self.prefix.truncate(outer);
+    fn buffer(&mut self, name: &str, buffer: &'a Buffer) {
+        self.tensors.push((name.to_owned(), Stored::Buffer(buffer)));
     }
+    fn module(&mut self, name: &str, module: &'a dyn Module) {
+        self.children.push((name.to_owned(), module));
+    }
+}
 
-    fn training(&mut self, _: &Training) {}
+/// The modules directly below.
+struct Children<'a>(Vec<(String, &'a dyn Module)>);
+
+impl<'a> Visitor<'a> for Children<'a> {
+    fn module(&mut self, name: &str, module: &'a dyn Module) {
+        self.0.push((name.to_owned(), module));
+    }
 }
 
 struct SetTraining(bool);
 
-impl Visitor for SetTraining {
-    fn parameter(&mut self, _: &str, _: Option<&Parameter>) {}
-    fn buffer(&mut self, _: &str, _: Option<&Buffer>) {}
-    fn module(&mut self, _: &str, module: &dyn Module) {
+impl<'a> Visitor<'a> for SetTraining {
+    fn module(&mut self, _: &str, module: &'a dyn Module) {
         module.visit(self);
     }
-    fn training(&mut self, training: &Training) {
+    fn training(&mut self, training: &'a Training) {
         training.set(self.0);
     }
-}
-
-struct Children(Vec<(String, &'static str)>);
-
-impl Visitor for Children {
-    fn parameter(&mut self, _: &str, _: Option<&Parameter>) {}
-    fn buffer(&mut self, _: &str, _: Option<&Buffer>) {}
-    fn module(&mut self, name: &str, module: &dyn Module) {
-        self.0.push((name.to_owned(), module.name()));
-    }
-    fn training(&mut self, _: &Training) {}
-}
-
-struct Repr(Vec<(String, String)>);
-
-impl Visitor for Repr {
-    fn parameter(&mut self, _: &str, _: Option<&Parameter>) {}
-    fn buffer(&mut self, _: &str, _: Option<&Buffer>) {}
-    fn module(&mut self, name: &str, module: &dyn Module) {
-        self.0.push((name.to_owned(), module.repr()));
-    }
-    fn training(&mut self, _: &Training) {}
-}
-
-impl Member for Parameter {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.parameter(name, Some(self));
-    }
-}
-impl Member for Option<Parameter> {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.parameter(name, self.as_ref());
-    }
-}
-impl Member for Buffer {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.buffer(name, Some(self));
-    }
-}
-impl Member for Option<Buffer> {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.buffer(name, self.as_ref());
-    }
-}
-impl Member for Training {
-    fn visit(&self, _: &str, visitor: &mut dyn Visitor) {
-        visitor.training(self);
-    }
-}
-impl<M: Module> Member for M {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.module(name, self);
-    }
-}
-impl<M: Module> Member for Option<M> {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        if let Some(module) = self {
-            visitor.module(name, module);
-        }
-    }
-}
-/// A list of modules is a child whose children are named by their numbers (`ModuleList`).
-impl<M: Module> Member for Vec<M> {
-    fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        for (i, module) in self.iter().enumerate() {
-            visitor.module(&format!("{name}.{i}"), module);
-        }
-    }
-}
-
-macro_rules! settings {
-    ($($ty:ty)*) => { $(
-        impl Member for $ty {
-            fn visit(&self, _: &str, _: &mut dyn Visitor) {}
-        }
-    )* };
-}
-settings!(bool i64 usize f64 String &'static str Option<f64> Option<i64> Option<usize>);
-
-impl<T: Copy, const N: usize> Member for [T; N] {
-    fn visit(&self, _: &str, _: &mut dyn Visitor) {}
 }

@@ -1,11 +1,25 @@
 //! [`LayerNorm`].
 
-use tensor_aten::tensor_options::TensorOptions;
-use tensor_aten::{Tensor, ops};
+use tensor_aten::{Tensor, TensorOptions, ops};
 use tensor_core::Result;
 
-use crate::linear::empty;
-use crate::{Forward, Module, Parameter, init};
+use crate::options::options;
+use crate::parameter::empty;
+use crate::{Forward, Module, Parameter, init, python};
+
+options! {
+    /// The settings of a [`LayerNorm`] that have defaults.
+    LayerNormOptions {
+        /// added to the variance
+        eps: f64 = 1e-5,
+        /// whether there are a weight and a bias
+        elementwise_affine: bool = true,
+        /// whether there is a bias beside the weight
+        bias: bool = true,
+        /// dtype and device of the parameters
+        tensor: TensorOptions = TensorOptions::new(),
+    }
+}
 
 /// Normalises the last dimensions to mean 0 and variance 1, then scales and shifts (`torch.nn.LayerNorm`).
 #[derive(Module, Clone)]
@@ -21,28 +35,23 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// Over the last dimensions of the given shape, with weight and bias.
+    /// Over the last dimensions of the given shape, with weight and bias: `LayerNorm::new([64])`.
     ///
     /// # Errors
     /// When the shape is negative or too large.
     pub fn new(normalized_shape: impl Into<Vec<i64>>) -> Result<Self> {
-        Self::new_opt(normalized_shape, 1e-5, true, true, TensorOptions::new())
+        Self::new_opt(normalized_shape, LayerNormOptions::new())
     }
 
     /// With every setting.
     ///
     /// # Errors
     /// As [`LayerNorm::new`].
-    pub fn new_opt(
-        normalized_shape: impl Into<Vec<i64>>,
-        eps: f64,
-        elementwise_affine: bool,
-        bias: bool,
-        options: TensorOptions,
-    ) -> Result<Self> {
+    pub fn new_opt(normalized_shape: impl Into<Vec<i64>>, options: LayerNormOptions) -> Result<Self> {
         let normalized_shape = normalized_shape.into();
-        let weight = elementwise_affine.then(|| empty(&normalized_shape, options)).transpose()?;
-        let bias = (elementwise_affine && bias).then(|| empty(&normalized_shape, options)).transpose()?;
+        let LayerNormOptions { eps, elementwise_affine, bias, tensor } = options;
+        let weight = elementwise_affine.then(|| empty(&normalized_shape, tensor)).transpose()?;
+        let bias = (elementwise_affine && bias).then(|| empty(&normalized_shape, tensor)).transpose()?;
         if let Some(weight) = &weight {
             init::ones_(weight)?;
         }
@@ -53,11 +62,13 @@ impl LayerNorm {
     }
 
     fn extra_repr(&self) -> String {
-        let shape = self.normalized_shape.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-        let shape = if self.normalized_shape.len() == 1 { format!("({shape},)") } else { format!("({shape})") };
-        let affine = if self.weight.is_some() { "True" } else { "False" };
-        let bias = if self.bias.is_some() { "True" } else { "False" };
-        format!("{shape}, eps={:e}, elementwise_affine={affine}, bias={bias}", self.eps).replace("e-5", "e-05")
+        format!(
+            "{}, eps={}, elementwise_affine={}, bias={}",
+            python::tuple(&self.normalized_shape),
+            python::float(self.eps),
+            python::bool(self.weight.is_some()),
+            python::bool(self.bias.is_some())
+        )
     }
 }
 

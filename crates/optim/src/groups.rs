@@ -1,16 +1,26 @@
-//! Parameter groups, the state of each parameter, and the [`Optimizer`] that a rule makes of them.
+//! Parameter groups, the state of each parameter, and the [`Optimizer`] that a [`Rule`] makes of them.
 
-use tensor_aten::Tensor;
+use std::fmt;
+
+use tensor_aten::{Tensor, ops};
 use tensor_autograd::no_grad;
-use tensor_core::{Result, check_value};
+use tensor_core::strides::show;
+use tensor_core::{Result, bail, check_value};
 
 /// Parameters that share settings.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Group<O> {
     /// the parameters
     pub params: Vec<Tensor>,
     /// their settings
     pub options: O,
+}
+
+impl<O> Group<O> {
+    /// Parameters with their settings.
+    pub fn new<P: AsRef<Tensor>>(params: impl IntoIterator<Item = P>, options: O) -> Self {
+        Self { params: params.into_iter().map(|param| param.as_ref().clone()).collect(), options }
+    }
 }
 
 /// A setting of a group, as a state dict keeps it.
@@ -24,6 +34,39 @@ pub enum Setting {
     Bool(bool),
 }
 
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Pair(a, b) => write!(f, "({a:?}, {b:?})"),
+            Self::Bool(value) => f.write_str(if *value { "True" } else { "False" }),
+        }
+    }
+}
+
+/// Types of settings.
+macro_rules! setting_types {
+    ($($ty:ty: $pattern:pat => $value:expr, $back:expr;)*) => { $(
+        impl From<$ty> for Setting {
+            fn from($pattern: $ty) -> Self {
+                $value
+            }
+        }
+        impl TryFrom<Setting> for $ty {
+            type Error = Setting;
+            fn try_from(setting: Setting) -> Result<Self, Setting> {
+                let back: fn(Setting) -> Option<$ty> = $back;
+                back(setting).ok_or(setting)
+            }
+        }
+    )* };
+}
+setting_types! {
+    f64: value => Self::Float(value), |s| if let Setting::Float(value) = s { Some(value) } else { None };
+    (f64, f64): (a, b) => Self::Pair(a, b), |s| if let Setting::Pair(a, b) = s { Some((a, b)) } else { None };
+    bool: value => Self::Bool(value), |s| if let Setting::Bool(value) = s { Some(value) } else { None };
+}
+
 /// A group in a state dict: its settings by PyTorch's names, and its parameters by number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupState {
@@ -34,7 +77,7 @@ pub struct GroupState {
 }
 
 /// What an optimizer remembers (`Optimizer.state_dict()`).
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StateDict {
     /// for each parameter that has taken a step: its number and its tensors by name
     pub state: Vec<(usize, Vec<(String, Tensor)>)>,
@@ -44,37 +87,84 @@ pub struct StateDict {
 
 /// The settings of a rule.
 pub trait Options: Clone {
-    /// By PyTorch's names.
-    fn to_settings(&self) -> Vec<(String, Setting)>;
+    /// By PyTorch's names, in order.
+    fn to_settings(&self) -> Vec<(&'static str, Setting)>;
 
-    /// Takes over a setting of PyTorch's name; unknown ones are let pass.
+    /// Takes over a setting of PyTorch's name; unknown ones, and ones of another kind, are let pass.
     fn set(&mut self, name: &str, value: Setting);
+
+    /// Whether the settings are in range.
+    ///
+    /// # Errors
+    /// `ValueError` for the first that is not.
+    fn check(&self) -> Result<()>;
 }
+
+/// `to_settings` and `set` of [`Options`] over fields of PyTorch's names.
+macro_rules! settings {
+    ($($field:ident)*) => {
+        fn to_settings(&self) -> Vec<(&'static str, Setting)> {
+            vec![$((stringify!($field), self.$field.into())),*]
+        }
+
+        fn set(&mut self, name: &str, value: Setting) {
+            match name {
+                $(stringify!($field) => self.$field = value.try_into().unwrap_or(self.$field),)*
+                _ => {}
+            }
+        }
+    };
+}
+pub(crate) use settings;
 
 /// What a rule remembers of one parameter.
 pub trait State: Default {
     /// The tensors by PyTorch's names; none before the first step.
-    fn to_tensors(&self) -> Vec<(String, Tensor)>;
-
-    /// The state of these tensors.
     ///
     /// # Errors
-    /// When one is missing or has no number in it.
-    fn from_tensors(tensors: &[(String, Tensor)]) -> Result<Self>;
+    /// When one cannot be allocated.
+    fn to_tensors(&self) -> Result<Vec<(String, Tensor)>>;
+
+    /// The state of a parameter from copies of these tensors.
+    ///
+    /// # Errors
+    /// `ValueError` when one is missing or has another shape than the parameter.
+    fn from_tensors(param: &Tensor, tensors: &[(String, Tensor)]) -> Result<Self>;
 }
 
-/// How a rule changes one parameter.
+/// A parameter that takes a step.
+pub struct Slot<'a, S> {
+    /// the parameter
+    pub param: &'a Tensor,
+    /// its gradient
+    pub grad: Tensor,
+    /// what is remembered of it
+    pub state: &'a mut S,
+}
+
+/// How parameters change by their gradients.
+///
+/// [`Rule::update`] is the rule itself, composed of operators. A kernel that does a group in one pass goes into
+/// [`Rule::update_group`], for the parameters that it can take; `update` stays what it is tested against.
 pub trait Rule {
     /// Its settings.
     type Options: Options;
     /// What it remembers.
     type State: State;
 
-    /// One step of one parameter.
+    /// One step of one parameter. Not recorded.
     ///
     /// # Errors
     /// When an operator fails.
     fn update(param: &Tensor, grad: &Tensor, state: &mut Self::State, options: &Self::Options) -> Result<()>;
+
+    /// One step of the parameters of a group that have gradients.
+    ///
+    /// # Errors
+    /// When an operator fails.
+    fn update_group(slots: Vec<Slot<'_, Self::State>>, options: &Self::Options) -> Result<()> {
+        slots.into_iter().try_for_each(|slot| Self::update(slot.param, &slot.grad, slot.state, options))
+    }
 }
 
 /// Groups of parameters with the state of a rule.
@@ -87,20 +177,33 @@ impl<R: Rule> Groups<R> {
     /// Groups with fresh states.
     ///
     /// # Errors
-    /// `ValueError` for no parameters, or one that stands in two groups or is no leaf.
+    /// `ValueError` for no parameters, settings out of range, and a parameter that stands in two groups or is no leaf.
     pub fn new(groups: Vec<Group<R::Options>>) -> Result<Self> {
-        check_value!(!groups.is_empty(), "optimizer got an empty parameter list");
-        let mut seen: Vec<&Tensor> = Vec::new();
-        for param in groups.iter().flat_map(|group| &group.params) {
-            check_value!(param.is_leaf(), "can't optimize a non-leaf Tensor");
+        check_value!(groups.iter().any(|group| !group.params.is_empty()), "optimizer got an empty parameter list");
+        let mut all = Self { groups: Vec::new(), states: Vec::new() };
+        groups.into_iter().try_for_each(|group| all.add(group))?;
+        Ok(all)
+    }
+
+    /// Adds a group with fresh states.
+    ///
+    /// # Errors
+    /// As [`Groups::new`]. Nothing is added then.
+    pub fn add(&mut self, group: Group<R::Options>) -> Result<()> {
+        group.options.check()?;
+        let known = self.groups.iter().flat_map(|group| &group.params);
+        let mut seen: Vec<&Tensor> = known.collect();
+        for param in &group.params {
+            check_value!(param.is_leaf() || param.retains_grad(), "can't optimize a non-leaf Tensor");
             check_value!(
                 !seen.iter().any(|other| other.is_same(param)),
                 "some parameters appear in more than one parameter group"
             );
             seen.push(param);
         }
-        let states = groups.iter().map(|group| group.params.iter().map(|_| R::State::default()).collect()).collect();
-        Ok(Self { groups, states })
+        self.states.push(group.params.iter().map(|_| R::State::default()).collect());
+        self.groups.push(group);
+        Ok(())
     }
 
     /// The groups.
@@ -108,9 +211,23 @@ impl<R: Rule> Groups<R> {
         &self.groups
     }
 
-    /// The groups, to change their settings.
-    pub fn groups_mut(&mut self) -> &mut [Group<R::Options>] {
-        &mut self.groups
+    /// The settings of the groups, to change them.
+    pub fn options_mut(&mut self) -> impl Iterator<Item = &mut R::Options> {
+        self.groups.iter_mut().map(|group| &mut group.options)
+    }
+
+    /// The text that PyTorch prints.
+    pub(crate) fn write(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{name} (")?;
+        for (i, group) in self.groups.iter().enumerate() {
+            writeln!(f, "Parameter Group {i}")?;
+            let mut settings = group.options.to_settings();
+            settings.sort_by_key(|(name, _)| *name);
+            for (name, value) in settings {
+                writeln!(f, "    {name}: {value}")?;
+            }
+        }
+        f.write_str(")")
     }
 }
 
@@ -125,72 +242,81 @@ pub trait Optimizer {
     /// Drops the gradients of all parameters.
     ///
     /// # Errors
-    /// When autograd is not linked.
+    /// When no autograd engine is linked.
     fn zero_grad(&self) -> Result<()>;
 
     /// The learning rate of each group.
-    fn lr(&self) -> Vec<f64>;
+    fn lrs(&self) -> Vec<f64>;
+
+    /// Sets the learning rate of each group; groups beyond the list keep theirs.
+    fn set_lrs(&mut self, lrs: &[f64]);
 
     /// Sets the learning rate of all groups.
-    fn set_lr(&mut self, lr: f64);
+    fn set_lr(&mut self, lr: f64) {
+        self.set_lrs(&vec![lr; self.lrs().len()]);
+    }
 
-    /// Settings and states, sharing memory with the optimizer.
-    fn state_dict(&self) -> StateDict;
-
-    /// Takes over settings and states.
+    /// Settings and states. The tensors share memory with the optimizer.
     ///
     /// # Errors
-    /// `ValueError` when the groups do not match.
+    /// When a tensor cannot be allocated.
+    fn state_dict(&self) -> Result<StateDict>;
+
+    /// Takes over settings and copies of states.
+    ///
+    /// # Errors
+    /// `ValueError` when the groups or shapes do not match, or settings are out of range; nothing has changed then.
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()>;
 }
 
 impl<R: Rule> Optimizer for Groups<R> {
     fn step(&mut self) -> Result<()> {
-        let _no_grad = no_grad();
-        for (group, states) in self.groups.iter().zip(&mut self.states) {
-            for (param, state) in group.params.iter().zip(states) {
-                if let Some(grad) = param.grad() {
-                    R::update(param, &grad, state, &group.options)?;
-                }
+        no_grad(|| {
+            for (group, states) in self.groups.iter().zip(&mut self.states) {
+                let params = group.params.iter().zip(states);
+                let slots = params.filter_map(|(param, state)| Some(Slot { param, grad: param.grad()?, state }));
+                R::update_group(slots.collect(), &group.options)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn zero_grad(&self) -> Result<()> {
         self.groups.iter().flat_map(|group| &group.params).try_for_each(|param| param.set_grad(None))
     }
 
-    fn lr(&self) -> Vec<f64> {
-        let of = |options: &R::Options| options.to_settings().into_iter().find(|(name, _)| name == "lr");
-        let value = |setting| match setting {
-            Some((_, Setting::Float(lr))) => lr,
-            _ => f64::NAN,
-        };
-        self.groups.iter().map(|group| value(of(&group.options))).collect()
+    fn lrs(&self) -> Vec<f64> {
+        let lr =
+            |group: &Group<R::Options>| match group.options.to_settings().into_iter().find(|(name, _)| *name == "lr") {
+                Some((_, Setting::Float(lr))) => lr,
+                _ => f64::NAN,
+            };
+        self.groups.iter().map(lr).collect()
     }
 
-    fn set_lr(&mut self, lr: f64) {
-        for group in &mut self.groups {
-            group.options.set("lr", Setting::Float(lr));
+    fn set_lrs(&mut self, lrs: &[f64]) {
+        for (options, lr) in self.options_mut().zip(lrs) {
+            options.set("lr", Setting::Float(*lr));
         }
     }
 
-    fn state_dict(&self) -> StateDict {
+    fn state_dict(&self) -> Result<StateDict> {
         let mut dict = StateDict::default();
         let mut number = 0;
         for (group, states) in self.groups.iter().zip(&self.states) {
             let params = (number..number + group.params.len()).collect();
             for state in states {
-                let tensors = state.to_tensors();
+                let tensors = state.to_tensors()?;
                 if !tensors.is_empty() {
                     dict.state.push((number, tensors));
                 }
                 number += 1;
             }
-            dict.param_groups.push(GroupState { options: group.options.to_settings(), params });
+            let options = group.options.to_settings();
+            let options = options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            dict.param_groups.push(GroupState { options, params });
         }
-        dict
+        Ok(dict)
     }
 
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
@@ -199,20 +325,27 @@ impl<R: Rule> Optimizer for Groups<R> {
             "loaded state dict has a different number of parameter groups"
         );
         let fits = self.groups.iter().zip(&state.param_groups).all(|(own, new)| own.params.len() == new.params.len());
-        check_value!(fits, "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
-        let mut fresh: Vec<Vec<R::State>> = Vec::new();
-        for group in &state.param_groups {
-            let of = |number: &usize| match state.state.iter().find(|(n, _)| n == number) {
-                Some((_, tensors)) => R::State::from_tensors(tensors),
+        check_value!(
+            fits,
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        );
+        let (mut options, mut states) = (Vec::new(), Vec::new());
+        for (own, new) in self.groups.iter().zip(&state.param_groups) {
+            let mut settings = own.options.clone();
+            for (name, value) in &new.options {
+                settings.set(name, *value);
+            }
+            settings.check()?;
+            options.push(settings);
+            let of = |(param, number): (&Tensor, &usize)| match state.state.iter().find(|(n, _)| n == number) {
+                Some((_, tensors)) => R::State::from_tensors(param, tensors),
                 None => Ok(R::State::default()),
             };
-            fresh.push(group.params.iter().map(of).collect::<Result<_>>()?);
+            states.push(own.params.iter().zip(&new.params).map(of).collect::<Result<_>>()?);
         }
-        self.states = fresh;
-        for (own, new) in self.groups.iter_mut().zip(&state.param_groups) {
-            for (name, value) in &new.options {
-                own.options.set(name, *value);
-            }
+        self.states = states;
+        for (own, new) in self.options_mut().zip(options) {
+            *own = new;
         }
         Ok(())
     }
@@ -222,43 +355,82 @@ impl<R: Rule> Optimizer for Groups<R> {
 ///
 /// # Errors
 /// `ValueError` when it is missing.
-pub(crate) fn tensor(tensors: &[(String, Tensor)], name: &str) -> Result<Tensor> {
+pub(crate) fn find<'a>(tensors: &'a [(String, Tensor)], name: &str) -> Result<&'a Tensor> {
     match tensors.iter().find(|(known, _)| known == name) {
-        Some((_, tensor)) => Ok(tensor.clone()),
-        None => tensor_core::bail!(Value, "the loaded optimizer state has no '{name}'"),
+        Some((_, tensor)) => Ok(tensor),
+        None => bail!(Value, "the loaded optimizer state has no '{name}'"),
     }
 }
 
-/// Makes an optimizer type of a rule: a named struct around [`Groups`] that is an [`Optimizer`].
+/// A copy of a state tensor, with the dtype and device of its parameter.
+///
+/// # Errors
+/// `ValueError` when it is missing or has another shape than the parameter.
+pub(crate) fn like(param: &Tensor, tensors: &[(String, Tensor)], name: &str) -> Result<Tensor> {
+    let tensor = find(tensors, name)?;
+    check_value!(
+        tensor.sizes() == param.sizes(),
+        "the loaded optimizer state has '{name}' of shape {} for a parameter of shape {}",
+        show(tensor.sizes()),
+        show(param.sizes())
+    );
+    let copy = param.empty_like()?;
+    no_grad(|| ops::copy_(&copy, tensor, false).map(drop))?;
+    Ok(copy)
+}
+
+/// [`like`] for a tensor that may be missing.
+pub(crate) fn like_opt(param: &Tensor, tensors: &[(String, Tensor)], name: &str) -> Result<Option<Tensor>> {
+    if find(tensors, name).is_ok() { like(param, tensors, name).map(Some) } else { Ok(None) }
+}
+
+/// Makes an optimizer of a rule: a named struct around [`Groups`] that is an [`Optimizer`].
 macro_rules! optimizer {
-    ($(#[$doc:meta])* $name:ident, $rule:ty, $options:ty) => {
+    ($(#[$doc:meta])* $name:ident, $rule:ty) => {
         $(#[$doc])*
         pub struct $name($crate::groups::Groups<$rule>);
 
         impl $name {
-            /// An optimizer of parameters that share settings.
+            /// An optimizer of parameters that share settings: `new(net.parameters(), options)`.
             ///
             /// # Errors
             /// `ValueError` for no parameters, ones that are no leaves, or settings out of range.
-            pub fn new<P: AsRef<::tensor_aten::Tensor>>(params: impl IntoIterator<Item = P>, options: $options) -> ::tensor_core::Result<Self> {
-                let params = params.into_iter().map(|p| p.as_ref().clone()).collect();
-                Self::with_groups(vec![$crate::groups::Group { params, options }])
+            pub fn new<P: AsRef<::tensor_aten::Tensor>>(
+                params: impl IntoIterator<Item = P>,
+                options: <$rule as $crate::groups::Rule>::Options,
+            ) -> ::tensor_core::Result<Self> {
+                Self::with_groups(vec![$crate::groups::Group::new(params, options)])
             }
 
             /// An optimizer of several groups.
             ///
             /// # Errors
-            /// As `new`.
-            pub fn with_groups(groups: Vec<$crate::groups::Group<$options>>) -> ::tensor_core::Result<Self> {
-                for group in &groups {
-                    group.options.check()?;
-                }
+            /// As `new`, and for a parameter that stands in two groups.
+            pub fn with_groups(
+                groups: Vec<$crate::groups::Group<<$rule as $crate::groups::Rule>::Options>>,
+            ) -> ::tensor_core::Result<Self> {
                 $crate::groups::Groups::new(groups).map(Self)
             }
 
-            /// The groups, to change their settings.
-            pub fn param_groups(&mut self) -> &mut [$crate::groups::Group<$options>] {
-                self.0.groups_mut()
+            /// Adds a group (`add_param_group`).
+            ///
+            /// # Errors
+            /// As `with_groups`. Nothing is added then.
+            pub fn add_param_group(
+                &mut self,
+                group: $crate::groups::Group<<$rule as $crate::groups::Rule>::Options>,
+            ) -> ::tensor_core::Result<()> {
+                self.0.add(group)
+            }
+
+            /// The groups.
+            pub fn param_groups(&self) -> &[$crate::groups::Group<<$rule as $crate::groups::Rule>::Options>] {
+                self.0.groups()
+            }
+
+            /// The settings of the groups, to change them.
+            pub fn options_mut(&mut self) -> impl Iterator<Item = &mut <$rule as $crate::groups::Rule>::Options> {
+                self.0.options_mut()
             }
         }
 
@@ -269,17 +441,29 @@ macro_rules! optimizer {
             fn zero_grad(&self) -> ::tensor_core::Result<()> {
                 self.0.zero_grad()
             }
-            fn lr(&self) -> Vec<f64> {
-                self.0.lr()
+            fn lrs(&self) -> Vec<f64> {
+                self.0.lrs()
             }
-            fn set_lr(&mut self, lr: f64) {
-                self.0.set_lr(lr)
+            fn set_lrs(&mut self, lrs: &[f64]) {
+                self.0.set_lrs(lrs)
             }
-            fn state_dict(&self) -> $crate::groups::StateDict {
+            fn state_dict(&self) -> ::tensor_core::Result<$crate::groups::StateDict> {
                 self.0.state_dict()
             }
             fn load_state_dict(&mut self, state: &$crate::groups::StateDict) -> ::tensor_core::Result<()> {
                 self.0.load_state_dict(state)
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.write(stringify!($name), f)
+            }
+        }
+
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.write(stringify!($name), f)
             }
         }
     };

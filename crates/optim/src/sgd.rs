@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{MemoryFormat, Result, check_value};
 
-use crate::groups::{Options, Rule, Setting, State, optimizer, tensor};
+use crate::groups::{self, Options, Rule, Setting, State, optimizer, settings};
 
 /// The settings of [`SGD`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,30 +29,44 @@ impl Default for SgdOptions {
 }
 
 impl SgdOptions {
-    /// Plain descent.
+    /// Plain descent with a learning rate.
     pub fn lr(lr: f64) -> Self {
         Self { lr, ..Self::default() }
     }
 
-    /// With momentum.
+    /// Sets how much of the last step stays.
     pub const fn momentum(self, momentum: f64) -> Self {
         Self { momentum, ..self }
     }
 
-    /// With an L2 penalty.
+    /// Sets how much of the gradient is left out of the momentum.
+    pub const fn dampening(self, dampening: f64) -> Self {
+        Self { dampening, ..self }
+    }
+
+    /// Sets the L2 penalty.
     pub const fn weight_decay(self, weight_decay: f64) -> Self {
         Self { weight_decay, ..self }
     }
 
-    /// With Nesterov's momentum.
+    /// Looks ahead by the momentum.
     pub const fn nesterov(self, nesterov: bool) -> Self {
         Self { nesterov, ..self }
     }
 
+    /// Climbs in place of descending.
+    pub const fn maximize(self, maximize: bool) -> Self {
+        Self { maximize, ..self }
+    }
+}
+
+impl Options for SgdOptions {
+    settings!(lr momentum dampening weight_decay nesterov maximize);
+
     fn check(&self) -> Result<()> {
-        check_value!(self.lr >= 0.0, "Invalid learning rate: {}", self.lr);
-        check_value!(self.momentum >= 0.0, "Invalid momentum value: {}", self.momentum);
-        check_value!(self.weight_decay >= 0.0, "Invalid weight_decay value: {}", self.weight_decay);
+        check_value!(self.lr >= 0.0, "Invalid learning rate: {:?}", self.lr);
+        check_value!(self.momentum >= 0.0, "Invalid momentum value: {:?}", self.momentum);
+        check_value!(self.weight_decay >= 0.0, "Invalid weight_decay value: {:?}", self.weight_decay);
         check_value!(
             !self.nesterov || (self.momentum > 0.0 && self.dampening == 0.0),
             "Nesterov momentum requires a momentum and zero dampening"
@@ -61,44 +75,17 @@ impl SgdOptions {
     }
 }
 
-impl Options for SgdOptions {
-    fn to_settings(&self) -> Vec<(String, Setting)> {
-        [
-            ("lr", Setting::Float(self.lr)),
-            ("momentum", Setting::Float(self.momentum)),
-            ("dampening", Setting::Float(self.dampening)),
-            ("weight_decay", Setting::Float(self.weight_decay)),
-            ("nesterov", Setting::Bool(self.nesterov)),
-            ("maximize", Setting::Bool(self.maximize)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
-    }
-
-    fn set(&mut self, name: &str, value: Setting) {
-        match (name, value) {
-            ("lr", Setting::Float(v)) => self.lr = v,
-            ("momentum", Setting::Float(v)) => self.momentum = v,
-            ("dampening", Setting::Float(v)) => self.dampening = v,
-            ("weight_decay", Setting::Float(v)) => self.weight_decay = v,
-            ("nesterov", Setting::Bool(v)) => self.nesterov = v,
-            ("maximize", Setting::Bool(v)) => self.maximize = v,
-            _ => {}
-        }
-    }
-}
-
 /// The momentum of a parameter, from its first step on.
 #[derive(Default)]
 pub struct SgdState(Option<Tensor>);
 
 impl State for SgdState {
-    fn to_tensors(&self) -> Vec<(String, Tensor)> {
-        self.0.iter().map(|buffer| ("momentum_buffer".to_owned(), buffer.clone())).collect()
+    fn to_tensors(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(self.0.iter().map(|buffer| ("momentum_buffer".to_owned(), buffer.clone())).collect())
     }
 
-    fn from_tensors(tensors: &[(String, Tensor)]) -> Result<Self> {
-        if tensors.is_empty() { Ok(Self(None)) } else { tensor(tensors, "momentum_buffer").map(|t| Self(Some(t))) }
+    fn from_tensors(param: &Tensor, tensors: &[(String, Tensor)]) -> Result<Self> {
+        groups::like_opt(param, tensors, "momentum_buffer").map(Self)
     }
 }
 
@@ -109,19 +96,21 @@ impl Rule for SgdRule {
     type Options = SgdOptions;
     type State = SgdState;
 
+    // With g the gradient and decay * p: b = momentum * b + (1 - dampening) * g, at first b = g; p = p - lr * b, or
+    // p = p - lr * (g + momentum * b) by Nesterov.
     fn update(param: &Tensor, grad: &Tensor, state: &mut SgdState, options: &SgdOptions) -> Result<()> {
         let mut grad = if options.maximize { ops::neg(grad)? } else { grad.clone() };
         if options.weight_decay != 0.0 {
             grad = ops::add(&grad, param, options.weight_decay)?;
         }
         if options.momentum != 0.0 {
-            let buffer = match &state.0 {
+            let buffer = match &mut state.0 {
                 Some(buffer) => {
                     ops::mul_scalar_(buffer, options.momentum)?;
                     ops::add_(buffer, &grad, 1.0 - options.dampening)?;
                     buffer
                 }
-                None => state.0.insert(ops::clone(&grad, Some(MemoryFormat::Preserve))?),
+                none => none.insert(ops::clone(&grad, Some(MemoryFormat::Preserve))?),
             };
             grad = if options.nesterov { ops::add(&grad, buffer, options.momentum)? } else { buffer.clone() };
         }
@@ -132,5 +121,5 @@ impl Rule for SgdRule {
 
 optimizer! {
     /// Stochastic gradient descent with momentum (`torch.optim.SGD`).
-    SGD, SgdRule, SgdOptions
+    SGD, SgdRule
 }
