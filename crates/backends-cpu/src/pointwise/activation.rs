@@ -27,7 +27,7 @@ elementwise! {
     pub fn threshold<T: Ordered>(x: T; limit: T::Op, value: T::Op) -> T {
         T::down(if x.up() <= limit { value } else { x.up() })
     }
-    /// `grad` where `x` is above parameter 0, else 0.
+    /// `grad` where `x` is above parameter 0, else 0; inputs: x, grad.
     pub fn threshold_backward<T: Ordered>(x: T, grad: T; limit: T::Op) -> T {
         T::down(if x.up() <= limit { <T::Op as Arith>::ZERO } else { grad.up() })
     }

@@ -339,7 +339,7 @@ fn binary_operators_of_floats() {
     floats!(binary, lerp_scalar, &[0.25], |a, b| a + 0.25 * (b - a));
     floats!(binary, sigmoid_backward, &[], |g, y| g * (1.0 - y) * y);
     floats!(binary, tanh_backward, &[], |g, y| g * (1.0 - y * y));
-    floats!(binary, threshold_backward, &[0.5], |g, x| if x <= 0.5 { 0.0 } else { g });
+    floats!(binary, threshold_backward, &[0.5], |x, g| if x <= 0.5 { 0.0 } else { g });
     floats!(binary, mse_loss, &[], |a, b| (a - b) * (a - b));
     binary::<f32>(levels!(pow, f32), &[], 1e-6, f64::powf);
     binary::<f64>(levels!(pow, f64), &[], 1e-14, f64::powf);
