@@ -120,7 +120,10 @@ impl<'a> State<'a> {
     fn step(&mut self, action: &'a Action) -> std::result::Result<(), Trouble> {
         match action {
             Action::Leaf { var, value, requires_grad } => {
-                let leaf = dense(self.file, value)?;
+                // The recorder's leaves are views of their flat storage, which some error texts show.
+                let flat = Dense { size: vec![value.size.iter().product()], ..value.clone() };
+                let args = vec![dense(self.file, &flat)?.into(), value.size.clone().into()];
+                let leaf = bridge::call_tensor("aten::reshape", args)?;
                 leaf.requires_grad_(*requires_grad)?;
                 self.vars.insert(var, Some(leaf));
             }

@@ -37,11 +37,12 @@ fn the_meta_device_tells_the_truth() {
         Variant::Meta,
         &[
             ("item|_local_scalar_dense|equal|allclose|is_nonzero|narrow.Tensor", "a value is read"),
+            ("index_fill_?.int_Tensor|linspace.*Tensor.*", "a value is read"),
             (
                 "nonzero.*|argwhere|masked_select.*|unique.*|_unique.*|repeat_interleave.*|bincount",
                 "the size depends on values",
             ),
-            ("index.Tensor.*", "a mask's size depends on its values"),
+            ("index.Tensor.*|index_put_?|where", "a mask's size depends on its values"),
         ],
     );
 }
