@@ -10,6 +10,11 @@ pub fn conj(self_: &Tensor) -> Result<Tensor> {
     if self_.is_complex() { ops::_conj_physical(self_) } else { Ok(Tensor::clone(self_)) }
 }
 
+/// The complex conjugate of a complex tensor, computed.
+pub fn _conj(self_: &Tensor) -> Result<Tensor> {
+    ops::_conj_physical(self_)
+}
+
 /// The complex conjugate; a real tensor is its own.
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
     conj(self_)
@@ -27,7 +32,7 @@ pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
 
 /// A complex tensor as a real one with a last dimension of the two parts: a view.
 pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
-    check!(self_.is_complex(), "view_as_real is only supported for complex tensors");
+    tensor_core::check_type!(self_.is_complex(), "view_as_real is only supported for complex tensors");
     let m = self_.as_impl().metadata();
     let mut sizes = m.sizes.clone();
     let mut strides: Dims = m.strides.iter().map(|s| s * 2).collect();

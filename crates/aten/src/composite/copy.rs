@@ -1,7 +1,7 @@
 //! Copies and casts between dtypes, devices and memory formats, and numbers out of tensors.
 
 use tensor_core::iter::IterConfig;
-use tensor_core::{DType, Device, Element, Layout, MemoryFormat, Result, Scalar, bail, check, dispatch};
+use tensor_core::{DType, Device, Element, Layout, MemoryFormat, Result, Scalar, Storage, bail, check, dispatch, strides};
 
 use crate::{Tensor, kernels, ops};
 
@@ -33,7 +33,11 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
 
 /// `src` broadcast and cast to the image of `self`.
 pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    // The image keeps strides and offset: its storage is as long as the original's view needs.
+    let m = self_.as_impl().metadata();
+    let bytes = strides::storage_bytes(&m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
+    let storage = Storage::allocate(bytes, self_.device())?;
+    let result = Tensor::from_storage(storage, m.dtype, m.sizes.clone(), m.strides.clone(), m.offset)?;
     ops::copy_(&result, src, non_blocking)?;
     Ok(result)
 }

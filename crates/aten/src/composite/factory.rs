@@ -93,6 +93,7 @@ pub fn zeros(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    check!(size.iter().all(|&s| s >= 0), "zeros: Dimension size must be non-negative.");
     let result = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
     ops::zero_(&result)?;
     Ok(result)

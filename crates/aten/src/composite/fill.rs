@@ -1,12 +1,15 @@
 //! Tensors filled with one value, in place and as new ones.
 
 use tensor_core::iter::IterConfig;
-use tensor_core::{Result, Scalar, check};
+use tensor_core::{DType, Result, Scalar, check};
 
 use crate::{Tensor, kernels, ops};
 
 /// Sets every element to a number.
 pub fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
+    // Half types take what a double holds, as infinity if need be.
+    let dtype = self_.dtype();
+    value.check_fits(if matches!(dtype, DType::F16 | DType::BF16) { DType::F64 } else { dtype })?;
     if !self_.is_meta() && self_.numel() > 0 {
         let kernel = kernels::fill(self_.device())?.fill.get(self_.dtype(), "fill_out")?;
         // An expanded tensor may be filled: every write of an element is the same.

@@ -44,7 +44,7 @@ pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<
 fn expanded_copy(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let shape = strides::broadcast(self_.sizes(), mask.sizes())?;
     let expanded = ops::expand(self_, &shape, false)?;
-    ops::clone(&expanded, (expanded.sizes() != self_.sizes()).then_some(tensor_core::MemoryFormat::Contiguous))
+    ops::clone(&expanded, Some(tensor_core::MemoryFormat::Contiguous))
 }
 
 /// `self` with a number where the mask holds.

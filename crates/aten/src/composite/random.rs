@@ -133,7 +133,7 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 
 /// 1 with probability p, else 0, in the image of a tensor.
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    let result = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::bernoulli_float_(&result, p, generator)?;
     Ok(result)
 }
@@ -255,7 +255,6 @@ pub fn randperm_generator(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    check!(n >= 0, "n must be non-negative, got{n}");
     let dtype = dtype.unwrap_or(DType::I64);
     if dtype.is_floating_point() {
         check!(n <= largest(dtype) + 1, "n cannot be greater than {}", largest(dtype) + 1);

@@ -22,6 +22,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static _CONJ: Op<_ConjFn> = Op::new(OpInfo {
+        name: "aten::_conj",
+        schema: "_conj(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::_conj")?;
+            stack.push(ops::_conj(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static CONJ_PHYSICAL: Op<ConjPhysicalFn> = Op::new(OpInfo {
         name: "aten::conj_physical",
@@ -109,6 +120,13 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::CONJ.kernel(keys)?(keys, self_)
     }
+    /// The complex conjugate of a complex tensor.
+    ///
+    /// `aten::_conj(Tensor(a) self) -> Tensor(a)`
+    pub fn _conj(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_CONJ.kernel(keys)?(keys, self_)
+    }
     /// The complex conjugate; a real tensor is its own.
     ///
     /// `aten::conj_physical(Tensor self) -> Tensor`
@@ -164,6 +182,9 @@ pub mod native {
     pub fn conj(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::conj(self_)
     }
+    pub fn _conj(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::complex::_conj(self_)
+    }
     pub fn conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::conj_physical(self_)
     }
@@ -191,6 +212,10 @@ impl Tensor {
     pub fn conj(&self) -> Result<Tensor> {
         ops::conj(self)
     }
+    /// See [`ops::_conj`](crate::ops::_conj).
+    pub fn _conj(&self) -> Result<Tensor> {
+        ops::_conj(self)
+    }
     /// See [`ops::conj_physical`](crate::ops::conj_physical).
     pub fn conj_physical(&self) -> Result<Tensor> {
         ops::conj_physical(self)
@@ -206,6 +231,7 @@ impl Tensor {
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::CONJ,
+    &op::_CONJ,
     &op::CONJ_PHYSICAL,
     &op::RESOLVE_CONJ,
     &op::RESOLVE_NEG,
@@ -219,6 +245,12 @@ static KERNELS: &[Registration] = &[
         &op::CONJ,
         DispatchKey::CompositeImplicitAutograd,
         &(native::conj as op::ConjFn),
+        "aten/src/composite/complex.rs",
+    ),
+    Registration::new(
+        &op::_CONJ,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_conj as op::_ConjFn),
         "aten/src/composite/complex.rs",
     ),
     Registration::new(

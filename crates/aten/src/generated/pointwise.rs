@@ -5302,7 +5302,7 @@ pub mod native {
         threshold: Scalar,
         value: Scalar,
     ) -> Result<Tensor> {
-        let mut iter = iterate::unary(out, self_)?;
+        let mut iter = meta::pointwise::threshold(out, self_, threshold, value)?;
         iter.set_params(&[threshold.into(), value.into()]);
         iterate::run(
             iter,
@@ -5507,7 +5507,7 @@ pub mod native {
     }
     #[allow(unused_variables)]
     fn isnan_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
-        let iter = iterate::predicate(out, self_)?;
+        let iter = meta::pointwise::isnan(out, self_)?;
         iterate::run(iter, out, "isnan", |device| Ok(&kernels::pointwise(device)?.isnan))
     }
     pub fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -8417,37 +8417,37 @@ static KERNELS: &[Registration] = &[
         &op::THRESHOLD,
         DispatchKey::Cpu,
         &(native::threshold as op::ThresholdFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::THRESHOLD,
         DispatchKey::Meta,
         &(native::threshold as op::ThresholdFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::THRESHOLD_,
         DispatchKey::Cpu,
         &(native::threshold_ as op::ThresholdFn_),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::THRESHOLD_,
         DispatchKey::Meta,
         &(native::threshold_ as op::ThresholdFn_),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::THRESHOLD_OUT,
         DispatchKey::Cpu,
         &(native::threshold_out as op::ThresholdOutFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::THRESHOLD_OUT,
         DispatchKey::Meta,
         &(native::threshold_out as op::ThresholdOutFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::SIGMOID_BACKWARD,
@@ -8573,25 +8573,25 @@ static KERNELS: &[Registration] = &[
         &op::ISNAN,
         DispatchKey::Cpu,
         &(native::isnan as op::IsnanFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::ISNAN,
         DispatchKey::Meta,
         &(native::isnan as op::IsnanFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::ISNAN_OUT,
         DispatchKey::Cpu,
         &(native::isnan_out as op::IsnanOutFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::ISNAN_OUT,
         DispatchKey::Meta,
         &(native::isnan_out as op::IsnanOutFn),
-        "aten/src/generated/pointwise.rs",
+        "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
         &op::LOGICAL_NOT,

@@ -1,7 +1,7 @@
 //! Shape and dtype rules of element-wise operators that check more than their kind's standard rule.
 
 use tensor_core::iter::{IterConfig, TensorIter};
-use tensor_core::{DType, Result, Scalar, check};
+use tensor_core::{DType, Result, Scalar, check, check_not_implemented, check_type};
 
 use crate::iterate::{self, Term};
 use crate::{Out, Tensor};
@@ -33,12 +33,12 @@ pub fn add_scalar(out: Out<'_>, self_: &Tensor, other: Scalar, alpha: Scalar) ->
 }
 
 fn check_sub(a: DType, b: DType) -> Result<()> {
-    check!(
+    check_not_implemented!(
         a != DType::Bool || b != DType::Bool,
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator \
          instead."
     );
-    check!(
+    check_not_implemented!(
         a != DType::Bool && b != DType::Bool,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the \
          `~` or `logical_not()` operator instead."
@@ -77,7 +77,7 @@ pub fn rsub_scalar(out: Out<'_>, self_: &Tensor, other: Scalar, alpha: Scalar) -
 
 /// `-self`
 pub fn neg(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
-    check!(
+    check_not_implemented!(
         self_.dtype() != DType::Bool,
         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
          `logical_not()` operator instead."
@@ -99,28 +99,29 @@ pub fn abs(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
 
 /// `sign(self)`
 pub fn sign(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
-    check!(
+    check_not_implemented!(
         !self_.is_complex(),
-        "Unlike NumPy, torch.sign doesn't allow complex input. Use torch.sgn instead."
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
     );
     iterate::unary(out, self_)
 }
 
 /// `ceil(self)`
 pub fn ceil(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
-    check!(!self_.is_complex(), "ceil is not supported for complex inputs");
+    check_not_implemented!(!self_.is_complex(), "ceil is not supported for complex inputs");
     iterate::unary(out, self_)
 }
 
 /// `floor(self)`
 pub fn floor(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
-    check!(!self_.is_complex(), "floor is not supported for complex inputs");
+    check_not_implemented!(!self_.is_complex(), "floor is not supported for complex inputs");
     iterate::unary(out, self_)
 }
 
 /// `max(self, 0)`
 pub fn relu(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
-    check!(self_.dtype() != DType::Bool, "Boolean inputs not supported for relu");
+    check_not_implemented!(self_.dtype() != DType::Bool, "Boolean inputs not supported for relu");
+    check_not_implemented!(!self_.is_complex(), "clamp is not supported for complex types");
     iterate::unary(out, self_)
 }
 
@@ -139,12 +140,6 @@ pub fn gelu(out: Out<'_>, self_: &Tensor, approximate: &str) -> Result<TensorIte
     let mut iter = iterate::unary(out, self_)?;
     iter.set_params(&[form]);
     Ok(iter)
-}
-
-/// A gradient and a tensor of one dtype; shapes broadcast.
-fn gradient(out: Out<'_>, grad: &Tensor, x: &Tensor) -> Result<TensorIter> {
-    let target = out.target(0).map(Tensor::as_impl);
-    IterConfig::new().output(target).input(grad.as_impl()).input(x.as_impl()).build()
 }
 
 /// Gradient of `gelu`
@@ -170,13 +165,35 @@ pub fn silu_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor) -> Result<Tens
     iterate::binary(out, grad, self_)
 }
 
-/// Gradient of `threshold`; kernels see the gradient, then the tensor.
+/// `self` above a threshold, a number elsewhere: idempotent, so overlaps do not matter.
+pub fn threshold(out: Out<'_>, self_: &Tensor, _threshold: Scalar, _value: Scalar) -> Result<TensorIter> {
+    IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
+        .check_mem_overlap(false)
+        .promote_inputs(true)
+        .cast_common_dtype_to_outputs(true)
+        .enforce_safe_casting_to_output(true)
+        .build()
+}
+
+/// True where an element is no number.
+pub fn isnan(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == DType::Bool,
+            "Expected out tensor to have dtype bool, but got {} instead",
+            target.dtype().c_name()
+        );
+    }
+    iterate::predicate(out, self_)
+}
+
+/// Gradient of `threshold`; kernels see the tensor, then the gradient.
 pub fn threshold_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, _threshold: Scalar) -> Result<TensorIter> {
-    gradient(out, grad, self_)
+    iterate::binary(out, self_, grad)
 }
 
 fn check_maximum(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
-    check!(!a.is_complex() && !b.is_complex(), "{name} not implemented for complex tensors.");
+    check_type!(!a.is_complex() && !b.is_complex(), "{name} not implemented for complex tensors.");
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 
 use tensor_core::iter::{IterConfig, TensorIter};
 use tensor_core::promotion::{ResultType, can_cast};
-use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index};
+use tensor_core::strides;
+use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index, check_not_implemented};
 
 use crate::iterate::{self, Term};
 use crate::kernels::{self, Columns, IterKernel};
@@ -38,20 +39,28 @@ pub fn div_scalar_mode(out: Out<'_>, self_: &Tensor, other: Scalar, rounding_mod
 
 /// The dtype that a tensor and bounds promote to, and the plan of one input that computes in it.
 fn clamped(out: Out<'_>, name: &str, self_: &Tensor, bounds: [Option<Scalar>; 2]) -> Result<TensorIter> {
-    check!(!self_.is_complex(), "{name} is not supported for complex types");
-    check!(
+    check_not_implemented!(!self_.is_complex(), "{name} is not supported for complex types");
+    check_not_implemented!(
         !bounds.iter().flatten().any(|b| b.is_complex()),
         "{name} is not supported for complex types"
     );
     let mut config = IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
         .promote_inputs(true)
-        .cast_common_dtype_to_outputs(true)
-        .enforce_safe_casting_to_output(true);
+        .cast_common_dtype_to_outputs(true);
     for bound in bounds.into_iter().flatten() {
         config = config.number(bound);
     }
+    let of_tensor = ResultType::default().tensor(self_.as_impl());
+    let wanted = bounds.into_iter().flatten().fold(of_tensor, ResultType::scalar).finish();
+    if let Out::Into([target]) = out {
+        check!(
+            target.dtype() == wanted,
+            "Found dtype {} but expected {}",
+            target.dtype().cpp_name(),
+            wanted.cpp_name()
+        );
+    }
     if let Out::InPlace(_) = out {
-        let wanted = bounds.into_iter().flatten().fold(ResultType::default().tensor(self_.as_impl()), ResultType::scalar).finish();
         check!(
             can_cast(wanted, self_.dtype()),
             "result type {} can't be cast to the desired output type {}",
@@ -94,7 +103,7 @@ pub fn clamp_max(out: Out<'_>, self_: &Tensor, max: Scalar) -> Result<Tensor> {
 /// `self` between the elements of two tensors.
 pub fn clamp_tensor(out: Out<'_>, self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     let complex = [Some(self_), min, max].into_iter().flatten().any(Tensor::is_complex);
-    check!(!complex, "clamp is not supported for complex types");
+    check_not_implemented!(!complex, "clamp is not supported for complex types");
     match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
         (Some(min), None) => clamp_min_tensor(out, self_, min),
@@ -107,13 +116,13 @@ pub fn clamp_tensor(out: Out<'_>, self_: &Tensor, min: Option<&Tensor>, max: Opt
 
 /// `self`, at least the elements of a tensor.
 pub fn clamp_min_tensor(out: Out<'_>, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    check!(!self_.is_complex() && !min.is_complex(), "clamp is not supported for complex types");
+    check_not_implemented!(!self_.is_complex() && !min.is_complex(), "clamp is not supported for complex types");
     iterate::run(iterate::binary(out, self_, min)?, out, "maximum_cpu", column(|k| &k.maximum))
 }
 
 /// `self`, at most the elements of a tensor.
 pub fn clamp_max_tensor(out: Out<'_>, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    check!(!self_.is_complex() && !max.is_complex(), "clamp is not supported for complex types");
+    check_not_implemented!(!self_.is_complex() && !max.is_complex(), "clamp is not supported for complex types");
     iterate::run(iterate::binary(out, self_, max)?, out, "minimum_cpu", column(|k| &k.minimum))
 }
 
@@ -184,17 +193,15 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> 
         "masked_fill_ only supports boolean masks, but got mask with dtype {}",
         mask.dtype().c_name()
     );
-    let representable = match value {
-        Scalar::Complex(_) => self_.is_complex(),
-        Scalar::Float(_) => self_.dtype().is_differentiable(),
-        _ => true,
-    };
+    value.check_fits(self_.dtype())?;
+    let shape = strides::broadcast(self_.sizes(), mask.sizes())?;
     check!(
-        representable,
-        "value cannot be converted to type {} without overflow",
-        self_.dtype().c_name()
+        shape.as_slice() == self_.sizes(),
+        "output with shape {} doesn't match the broadcast shape {}",
+        strides::show(self_.sizes()),
+        strides::show(&shape)
     );
-    let (sizes, strides) = tensor_core::strides::expand(mask.sizes(), mask.strides(), self_.sizes())?;
+    let (sizes, strides) = strides::expand(mask.sizes(), mask.strides(), self_.sizes())?;
     let mask = mask.view_of_storage(sizes, strides, mask.storage_offset())?;
     let mut iter = IterConfig::new()
         .output(Some(self_.as_impl()))
@@ -225,12 +232,28 @@ pub fn pow_tensor_scalar(out: Out<'_>, self_: &Tensor, exponent: Scalar) -> Resu
         .enforce_safe_casting_to_output(true)
         .number(exponent)
         .build()?;
+    if exponent.equals(0.0) || exponent.equals(1.0) {
+        // x^0 = 1 and x^1 = x for every dtype, bool among them.
+        let result = Tensor::from_impl(iter.output(0).clone());
+        if exponent.equals(0.0) {
+            ops::fill_scalar_(&result, 1)?;
+        } else {
+            ops::copy_(&result, self_, false)?;
+        }
+        return Ok(result);
+    }
     iter.set_params(&[exponent]);
     iterate::run(iter, out, "pow", column(|k| &k.pow_tensor_scalar))
 }
 
 /// A number to the power of `exponent`.
 pub fn pow_scalar(out: Out<'_>, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    if let Out::Fresh = out {
+        let base = Tensor::wrapped_number(self_)?;
+        let dtype = ResultType::default().tensor(base.as_impl()).tensor(exponent.as_impl()).finish();
+        let result = Tensor::new_dense(exponent.sizes(), dtype, exponent.device())?;
+        return pow_scalar(Out::Into(&[&result]), self_, exponent);
+    }
     iterate::run(iterate::binary(out, self_, exponent)?, out, "pow", column(|k| &k.pow))
 }
 
@@ -267,6 +290,10 @@ fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
 pub fn mse_loss_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     check_reduction(reduction)?;
     let norm = if reduction == 1 { 2.0 / self_.numel() as f64 } else { 2.0 };
+    if let Out::Fresh = out {
+        let result = Tensor::new_dense(self_.sizes(), self_.dtype(), self_.device())?;
+        return mse_loss_backward(Out::Into(&[&result]), grad, self_, target, reduction);
+    }
     let mut iter = iterate::ternary(out, grad, self_, target)?;
     iter.set_params(&[Scalar::Float(norm)]);
     iterate::run(iter, out, "mse_backward_cpu", column(|k| &k.mse_loss_backward))

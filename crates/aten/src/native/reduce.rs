@@ -2,7 +2,7 @@
 
 use tensor_core::promotion::default_dtype;
 use tensor_core::strides::wrap_dim;
-use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index};
+use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index, check_not_implemented};
 
 use super::lanes::{dim_mask, lanes, lanes_in_any_order, reduced_sizes};
 use crate::kernels::{self, ReduceKernels};
@@ -43,7 +43,9 @@ fn reduce(
 
 /// The sum of all elements.
 pub fn sum(out: Out<'_>, self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    sum_dim_int_list(out, self_, None, false, dtype)
+    // The out form of the full sum does not take its dtype from the out tensor.
+    let dtype = dtype.unwrap_or_else(|| sum_dtype(self_, None, Out::Fresh));
+    sum_dim_int_list(out, self_, None, false, Some(dtype))
 }
 
 /// The sum over dimensions.
@@ -73,7 +75,7 @@ pub fn mean_dim(out: Out<'_>, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool
             None => ("Input dtype", "Got"),
         };
         bail!(
-            Runtime,
+            NotImplemented,
             "mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. {problem}: {}",
             computed.cpp_name()
         );
@@ -85,7 +87,8 @@ pub fn mean_dim(out: Out<'_>, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool
 
 /// The product of all elements.
 pub fn prod(out: Out<'_>, self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    product(out, self_, u64::MAX, false, dtype)
+    let dtype = dtype.unwrap_or_else(|| sum_dtype(self_, None, Out::Fresh));
+    product(out, self_, u64::MAX, false, Some(dtype))
 }
 
 /// The product over a dimension.
@@ -109,11 +112,23 @@ fn check_not_empty(name: &str, x: &Tensor, mask: u64) -> Result<()> {
     Ok(())
 }
 
+fn check_same_out(x: &Tensor, out: Out<'_>) -> Result<()> {
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == x.dtype(),
+            "Expected the dtype for input and out to match, but got {} for input's dtype and {} for out's dtype.",
+            x.dtype().cpp_name(),
+            target.dtype().cpp_name()
+        );
+    }
+    Ok(())
+}
+
 fn check_extremum_dims(name: &str, x: &Tensor, dim: &[i64], mask: u64) -> Result<()> {
     if x.numel() != 0 {
         return Ok(());
     }
-    check_index!(
+    check!(
         !dim.is_empty(),
         "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' \
          argument."
@@ -124,6 +139,7 @@ fn check_extremum_dims(name: &str, x: &Tensor, dim: &[i64], mask: u64) -> Result
 /// The largest element over dimensions; NaN if there is one.
 pub fn amax(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let mask = dim_mask(Some(dim), self_.dim())?;
+    check_same_out(self_, out)?;
     check_extremum_dims("amax", self_, dim, mask)?;
     let dtype = self_.dtype();
     reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| table(x.device())?.amax.get(dtype, "max_values_cpu")?(out, x))
@@ -132,6 +148,7 @@ pub fn amax(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<
 /// The smallest element over dimensions; NaN if there is one.
 pub fn amin(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let mask = dim_mask(Some(dim), self_.dim())?;
+    check_same_out(self_, out)?;
     check_extremum_dims("amin", self_, dim, mask)?;
     let dtype = self_.dtype();
     reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| table(x.device())?.amin.get(dtype, "min_values_cpu")?(out, x))
@@ -203,8 +220,7 @@ fn position(out: Out<'_>, name: &str, x: &Tensor, dim: Option<i64>, keepdim: boo
         None => {
             check_index!(
                 x.numel() != 0,
-                "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with \
-                 the 'dim' argument."
+                "{name}(): Expected reduction dim to be specified for input.numel() == 0."
             );
             u64::MAX
         }
@@ -289,7 +305,7 @@ pub fn var_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    check!(self_.dtype().is_differentiable(), "std and var only support floating point and complex dtypes");
+    check_not_implemented!(self_.dtype().is_differentiable(), "std and var only support floating point and complex dtypes");
     let mask = dim_mask(dim, self_.dim())?;
     let correction = correction.map_or(1.0, Scalar::to_f64);
     let dtype = self_.dtype();

@@ -8,6 +8,43 @@
     unused_parens
 )]
 use super::prelude::*;
+/// Backward of `_conj(Tensor(a) self) -> Tensor(a)`.
+///
+/// self: `grad.conj()`
+struct ConjBackward0 {}
+impl Function for ConjBackward0 {
+    fn name(&self) -> &'static str {
+        "ConjBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::conj(grad)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn _conj(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_CONJ.kernel(keys)?(keys, self_)
+    }?;
+    record::as_view(
+        self_,
+        &result,
+        Some(Arc::new(move |base: &Tensor| ops::_conj(base))),
+    );
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ConjBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 /// Backward of `view_as_real(Tensor(a) self) -> Tensor(a)`.
 ///
 /// self: `view_as_complex(grad.contiguous())`
@@ -84,6 +121,12 @@ fn view_as_complex(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     Ok(result)
 }
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::_CONJ,
+        DispatchKey::Autograd,
+        &(_conj as op::_ConjFn),
+        "autograd/src/generated/complex.rs",
+    ),
     Registration::new(
         &op::VIEW_AS_REAL,
         DispatchKey::Autograd,

@@ -22,7 +22,7 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::abs::<I, f64>),
             Some(pointwise::abs::<N, Complex32>),
             Some(pointwise::abs::<N, Complex64>),
-            Some(pointwise::abs::<N, Bool>),
+            None,
             Some(pointwise::abs::<I, bf16>),
         ]),
         add: Columns([

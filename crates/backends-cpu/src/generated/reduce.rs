@@ -78,7 +78,7 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::cumsum::<I, f64>),
             Some(reduce::cumsum::<N, Complex32>),
             Some(reduce::cumsum::<N, Complex64>),
-            Some(reduce::cumsum::<N, Bool>),
+            None,
             Some(reduce::cumsum::<I, bf16>),
         ]),
         max_dim: Columns([

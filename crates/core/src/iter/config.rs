@@ -184,7 +184,7 @@ impl<'a> IterConfig<'a> {
         self
     }
 
-    /// The dtype of outputs that the planner allocates, in place of the common one.
+    /// The dtype that the kernel writes, in place of the common one. Outputs of another dtype get it cast.
     pub fn static_dtype(mut self, dtype: DType) -> Self {
         self.static_dtype = Some(dtype);
         self
@@ -263,13 +263,12 @@ impl<'a> IterConfig<'a> {
         Self::binary(flags, out, a, b)
     }
 
-    /// Two inputs that promote, and a truth value: `eq`, `lt`. An output of another dtype gets the common dtype cast to it.
+    /// Two inputs that promote, and a truth value: `eq`, `lt`. An output of another dtype gets it cast.
     #[inline]
     pub fn comparison_op(out: Option<&'a TensorRef>, a: &'a TensorRef, b: &'a TensorRef) -> Self {
-        let cast = out.is_some_and(|out| out.dtype() != DType::Bool);
         let flags = Flags {
             allow_cpu_scalars: true,
-            cast_common_dtype_to_outputs: cast,
+            cast_common_dtype_to_outputs: false,
             enforce_safe_casting_to_output: false,
             ..PROMOTING
         };

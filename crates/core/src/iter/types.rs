@@ -60,6 +60,7 @@ impl IterConfig<'_> {
             let cast = if is_output { flags.cast_common_dtype_to_outputs } else { flags.promote_inputs };
             let own = draft.seen.map(|seen| seen.meta.dtype);
             let dtype = match own {
+                Some(_) if is_output && self.static_dtype.is_some() => self.static_dtype,
                 Some(own) => common.filter(|_| cast).or(Some(own)),
                 None => self.static_dtype.or(common),
             };
