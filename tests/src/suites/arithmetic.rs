@@ -46,18 +46,3 @@ fn an_error_stands_for_its_operand() {
     assert_eq!((&x + &y + &x).unwrap_err().message(), wrong.message());
     assert_eq!((&x * (&x + &y)).unwrap_err().message(), wrong.message());
 }
-
-#[test]
-fn bits_and_remainders() -> Result<()> {
-    let x = tensor!([6, -7])?;
-    let list = |x: &Tensor| x.to_vec::<i64>().unwrap();
-    assert_eq!(list(&(&x % 4)?), [2, 1]);
-    assert_eq!(list(&(&x % &tensor!([4, -4])?)?), [2, -3]);
-    assert_eq!(list(&(&x & 3)?), [2, 1]);
-    assert_eq!(list(&(&x | 1)?), [7, -7]);
-    assert_eq!(list(&(&x ^ 2)?), [4, -5]);
-    assert_eq!(list(&(!&x)?), [-7, 6]);
-    assert_eq!(list(&(&x << 1)?), [12, -14]);
-    assert_eq!(list(&(&x >> 1)?), [3, -4]);
-    Ok(())
-}

@@ -2,7 +2,10 @@
 //!
 //! Unit tests lie beside the code that they test; what is here needs every crate, or every operator.
 
+mod arithmetic;
 mod conformance;
 mod dispatch_tables;
+mod factories;
+mod indexing;
 mod registry;
 mod variants;
