@@ -1,7 +1,7 @@
 //! Activations of neural networks and their gradients. In a gradient, `grad` comes first.
 
-use tensor_core::Result;
 use tensor_core::iter::TensorIter;
+use tensor_core::{DType, Result};
 
 use crate::elementwise;
 use crate::isa::Isa;
@@ -55,6 +55,9 @@ elementwise! {
     fn gelu_erf<T: RealFloating>(x: T) -> T {
         let x = x.up();
         let half: T::Op = c!(0.5);
+        // In f32 and bf16, PyTorch's is no number at either infinity.
+        let odd = matches!(T::DTYPE, DType::F32 | DType::BF16);
+        let x = if odd & !x.is_finite() { c!(f64::NAN) } else { x };
         T::down(x.mul(half).mul(<T::Op as Arith>::ONE.add(x.mul(c!(SQRT_HALF)).erf::<I>())))
     }
     fn gelu_tanh<T: RealFloating>(x: T) -> T {

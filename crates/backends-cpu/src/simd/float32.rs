@@ -167,7 +167,7 @@ pub(super) fn is_far(x: f32) -> bool {
 /// (r, q) with x = q pi/2 + r, |r| <= pi/4.
 #[inline(always)]
 fn quadrant<I: Isa>(x: f32) -> (f32, u32) {
-    let (r, q) = wide::quadrant::<I>(x as f64);
+    let (r, q) = wide::quadrant::<I, true>(x as f64);
     (r as f32, q as u32)
 }
 
@@ -196,7 +196,7 @@ pub(super) fn cos_near<I: Isa>(x: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn tan_near<I: Isa>(x: f32) -> f32 {
-    wide::tan_near::<I>(x as f64) as f32
+    wide::tan_near::<I, true>(x as f64) as f32
 }
 
 #[inline(always)]
@@ -242,7 +242,7 @@ macro_rules! through_f64 {
     ($($f:ident)*) => { $(
         #[inline(always)]
         pub(super) fn $f<I: Isa>(x: f32) -> f32 {
-            wide::$f::<I>(x as f64) as f32
+            wide::$f::<I, true>(x as f64) as f32
         }
     )* };
 }
@@ -250,7 +250,7 @@ through_f64! { erfc sinh cosh asin acos atan asinh acosh atanh }
 
 #[inline(always)]
 pub(super) fn atan2<I: Isa>(y: f32, x: f32) -> f32 {
-    wide::atan2::<I>(y as f64, x as f64) as f32
+    wide::atan2::<I, true>(y as f64, x as f64) as f32
 }
 
 #[inline(always)]
@@ -261,14 +261,9 @@ pub(super) fn hypot<I: Isa>(x: f32, y: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn pow<I: Isa>(x: f32, y: f32) -> f32 {
-    let a = x.abs();
-    let power = wide::exp2::<I>(y as f64 * wide::log2::<I>(a as f64)) as f32;
-    let whole = y == y.trunc();
-    let odd = whole & (y * 0.5 != (y * 0.5).trunc());
-    let power = if odd { power.copysign(x) } else { power };
-    let power = if (x < 0.0) & !whole & (x > f32::NEG_INFINITY) & (y.abs() < f32::INFINITY) { f32::NAN } else { power };
-    let one = (y == 0.0) | (x == 1.0) | ((a == 1.0) & (y.abs() == f32::INFINITY));
-    if one { 1.0 } else { power }
+    let (x, y) = (x as f64, y as f64);
+    let power = wide::exp2::<I, true>(y * wide::log2::<I, true>(x.abs()));
+    wide::pow_or_special(x, y, power) as f32
 }
 
 /// Quotients below it have 28 bits, so their products with f32 are exact in f64.

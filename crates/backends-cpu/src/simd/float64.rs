@@ -1,8 +1,10 @@
-//! Elementary functions of f64: branch-free, within 1 to 2 units in the last place. `pow` alone calls the C library.
+//! Elementary functions of f64: branch-free, within 1 to 2 units in the last place. `hypot` alone calls the C library.
+//!
+//! With `LOW` they are only as precise as f32 needs, of which some compute here.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LN_2, LOG2_E, LOG10_2, LOG10_E, PI};
 
-use super::poly::poly;
+use super::poly::poly_of;
 use crate::isa::Isa;
 
 /// Adding it rounds to an integer, which then stands in the low bits.
@@ -27,6 +29,15 @@ const EXP: [f64; 10] = [
     2.7630248379742436e-07,
     2.5000059256054842e-08,
 ];
+/// The same for f32's needs.
+const EXP_LOW: [f64; 6] = [
+    0.5000000067682727,
+    0.16666665868955957,
+    0.041666294945647546,
+    0.008333497070921346,
+    0.0013944659723924226,
+    0.0001979034339943017,
+];
 /// (2^r - 1) / r for |r| <= 1/2
 const EXP2: [f64; 11] = [
     0.6931471805599453,
@@ -41,6 +52,16 @@ const EXP2: [f64; 11] = [
     7.073790769801251e-09,
     4.434766203818519e-10,
 ];
+/// The same for f32's needs.
+const EXP2_LOW: [f64; 7] = [
+    0.6931471807047584,
+    0.24022651067003042,
+    0.055504103653972105,
+    0.009618038059623262,
+    0.0013333935354515557,
+    0.0001546678152796091,
+    1.5196134268296447e-05,
+];
 /// (log((1 + s) / (1 - s)) / s - 2) / s^2 by s^2, for |s| <= 0.1716
 const LOG: [f64; 7] = [
     0.6666666666666735,
@@ -51,6 +72,8 @@ const LOG: [f64; 7] = [
     0.1531391809869032,
     0.14797350697552178,
 ];
+/// The same for f32's needs.
+const LOG_LOW: [f64; 4] = [0.6666666564171189, 0.40000336115896873, 0.2853724537709411, 0.2358342655617835];
 /// (sin(r) / r - 1) / r^2 by r^2, for |r| <= pi / 4
 const SIN: [f64; 6] = [
     -0.16666666666666632,
@@ -60,6 +83,8 @@ const SIN: [f64; 6] = [
     -2.5050753265092574e-08,
     1.5896504975467335e-10,
 ];
+/// The same for f32's needs.
+const SIN_LOW: [f64; 3] = [-0.16666654873466616, 0.008332173542595984, -0.00019516655742260044];
 /// (cos(r) - 1 + r^2 / 2) / r^4 by r^2, for |r| <= pi / 4
 const COS: [f64; 6] = [
     0.0416666666666666,
@@ -69,6 +94,8 @@ const COS: [f64; 6] = [
     2.087571955774313e-09,
     -1.1359448630332592e-11,
 ];
+/// The same for f32's needs.
+const COS_LOW: [f64; 3] = [0.04166664674779873, -0.0013887361451051432, 2.4437730175673515e-05];
 /// erf(x) / x by x^2, for |x| <= 1
 const ERF: [f64; 12] = [
     1.1283791670955126,
@@ -83,6 +110,16 @@ const ERF: [f64; 12] = [
     -1.6209133890825477e-07,
     1.3722791699898931e-08,
     -7.800839194690802e-10,
+];
+/// The same for f32's needs.
+const ERF_LOW: [f64; 7] = [
+    1.1283791670855188,
+    -0.37612638701803236,
+    0.11283785042635745,
+    -0.026865351175560916,
+    0.005219136280399017,
+    -0.0008400391764801616,
+    9.770413051853513e-05,
 ];
 /// (1 + 2 x) exp(x^2) erfc(x) by (x - 4) / (x + 4), for 0.7 <= x <= 28
 const ERFCX: [f64; 20] = [
@@ -107,6 +144,19 @@ const ERFCX: [f64; 20] = [
     3.6638633902763434e-08,
     6.80885488929822e-08,
 ];
+/// The same for f32's needs.
+const ERFCX_LOW: [f64; 10] = [
+    1.2329951182782197,
+    -0.1396210845022646,
+    0.01537971752520805,
+    0.06809516677983962,
+    -0.10104185455003417,
+    0.09376245839266356,
+    -0.06628388549161902,
+    0.03699799084494673,
+    -0.01651396550609179,
+    0.005315721847479645,
+];
 /// (atan(t) / t - 1) / t^2 by t^2, for |t| <= 1
 const ATAN: [f64; 20] = [
     -0.33333333333333093,
@@ -130,6 +180,19 @@ const ATAN: [f64; 20] = [
     -0.0001547977891224147,
     1.348936589759808e-05,
 ];
+/// The same for f32's needs.
+const ATAN_LOW: [f64; 10] = [
+    -0.33333327433847626,
+    0.19999692629557747,
+    -0.1428013098895131,
+    0.11060246176197173,
+    -0.08818854416673087,
+    0.06759586038895268,
+    -0.04494664194221707,
+    0.022760508089560597,
+    -0.007422716601612388,
+    0.001134894158559251,
+];
 /// (asin(s) / s - 1) / s^2 by s^2, for |s| <= 1/2
 const ASIN: [f64; 12] = [
     0.16666666666665375,
@@ -144,6 +207,15 @@ const ASIN: [f64; 12] = [
     0.019594457117961768,
     -0.016326870057957223,
     0.031981808247387764,
+];
+/// The same for f32's needs.
+const ASIN_LOW: [f64; 6] = [
+    0.16666659852902815,
+    0.07500512134189186,
+    0.04451547061364889,
+    0.03181982353575723,
+    0.014393787491727556,
+    0.037578184147581295,
 ];
 
 /// 2^k for -1022 <= k <= 1023.
@@ -169,48 +241,48 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
 
 /// (expm1(r), k) with x = k ln(2) + r.
 #[inline(always)]
-fn exp_parts<I: Isa>(x: f64) -> (f64, u64) {
+fn exp_parts<I: Isa, const LOW: bool>(x: f64) -> (f64, u64) {
     let shifted = I::mul_add(x, LOG2_E, MAGIC);
     let n = shifted - MAGIC;
     let r = I::mul_add(n, -LN2_LO, I::mul_add(n, -LN2_HI, x));
-    let p = I::mul_add(r * r, poly::<I, _, 10>(r, EXP), r);
+    let p = I::mul_add(r * r, poly_of::<I, LOW, 10, 6>(r, EXP, EXP_LOW), r);
     (p, shifted.to_bits().wrapping_sub(MAGIC.to_bits()))
 }
 
 #[inline(always)]
-pub(super) fn exp<I: Isa>(x: f64) -> f64 {
-    let (p, k) = exp_parts::<I>(within(x, -746.0, 710.0));
+pub(super) fn exp<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (p, k) = exp_parts::<I, LOW>(within(x, -746.0, 710.0));
     scale(1.0 + p, k)
 }
 
 /// exp(x) / 2, finite as long as it can be.
 #[inline(always)]
-fn half_exp<I: Isa>(x: f64) -> f64 {
-    let (p, k) = exp_parts::<I>(within(x, -746.0, 712.0));
+fn half_exp<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (p, k) = exp_parts::<I, LOW>(within(x, -746.0, 712.0));
     scale(1.0 + p, k.wrapping_sub(1))
 }
 
 #[inline(always)]
-pub(super) fn exp2<I: Isa>(x: f64) -> f64 {
+pub(super) fn exp2<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let x = within(x, -1076.0, 1025.0);
     let shifted = x + MAGIC;
     let r = x - (shifted - MAGIC);
-    let p = r * poly::<I, _, 11>(r, EXP2);
+    let p = r * poly_of::<I, LOW, 11, 7>(r, EXP2, EXP2_LOW);
     scale(1.0 + p, shifted.to_bits().wrapping_sub(MAGIC.to_bits()))
 }
 
 #[inline(always)]
-pub(super) fn expm1<I: Isa>(x: f64) -> f64 {
-    let (p, k) = exp_parts::<I>(within(x, -50.0, 710.0));
+pub(super) fn expm1<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (p, k) = exp_parts::<I, LOW>(within(x, -50.0, 710.0));
     // Half of it, so that 2^1024 does not overflow.
     let s = power_of_two(k.wrapping_sub(1));
     let half = I::mul_add(s, p, s - 0.5);
     if x == 0.0 { x } else { half + half }
 }
 
-/// (f, r, e) with log(x) = e ln(2) + f + r, for positive finite x.
+/// (m, e) with x = m 2^e and sqrt(1/2) <= m < sqrt(2), for positive finite x.
 #[inline(always)]
-fn log_parts<I: Isa>(x: f64) -> (f64, f64, f64) {
+fn split<I: Isa, const LOW: bool>(x: f64) -> (f64, f64) {
     const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     const BIAS: u64 = 1024;
     let tiny = x < f64::MIN_POSITIVE;
@@ -218,12 +290,20 @@ fn log_parts<I: Isa>(x: f64) -> (f64, f64, f64) {
     // Biased, so that the shift may be a logical one and the integer converts by an addition.
     let biased = bits.wrapping_sub(SQRT_HALF).wrapping_add(BIAS << 52) >> 52;
     let e = f64::from_bits(biased.wrapping_add(MAGIC.to_bits())) - (MAGIC + BIAS as f64);
-    let f = f64::from_bits(bits.wrapping_sub(biased.wrapping_sub(BIAS) << 52)) - 1.0;
+    let m = f64::from_bits(bits.wrapping_sub(biased.wrapping_sub(BIAS) << 52));
+    (m, e - if tiny { 54.0 } else { 0.0 })
+}
+
+/// (f, r, e) with log(x) = e ln(2) + f + r, for positive finite x.
+#[inline(always)]
+fn log_parts<I: Isa, const LOW: bool>(x: f64) -> (f64, f64, f64) {
+    let (m, e) = split::<I, LOW>(x);
+    let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
     let half_square = 0.5 * f * f;
-    let r = I::mul_add(s, I::mul_add(z, poly::<I, _, 7>(z, LOG), half_square), -half_square);
-    (f, r, e - if tiny { 54.0 } else { 0.0 })
+    let r = I::mul_add(s, I::mul_add(z, poly_of::<I, LOW, 7, 4>(z, LOG, LOG_LOW), half_square), -half_square);
+    (f, r, e)
 }
 
 /// `log` where x is positive and finite, else the value there.
@@ -235,27 +315,27 @@ fn log_or_special(x: f64, log: f64) -> f64 {
 }
 
 #[inline(always)]
-pub(super) fn log<I: Isa>(x: f64) -> f64 {
-    let (f, r, e) = log_parts::<I>(x);
+pub(super) fn log<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (f, r, e) = log_parts::<I, LOW>(x);
     log_or_special(x, I::mul_add(e, LN2_HI, f + I::mul_add(e, LN2_LO, r)))
 }
 
 #[inline(always)]
-pub(super) fn log2<I: Isa>(x: f64) -> f64 {
-    let (f, r, e) = log_parts::<I>(x);
+pub(super) fn log2<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (f, r, e) = log_parts::<I, LOW>(x);
     log_or_special(x, I::mul_add(f, LOG2_E, I::mul_add(r, LOG2_E, e)))
 }
 
 #[inline(always)]
-pub(super) fn log10<I: Isa>(x: f64) -> f64 {
-    let (f, r, e) = log_parts::<I>(x);
+pub(super) fn log10<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (f, r, e) = log_parts::<I, LOW>(x);
     log_or_special(x, I::mul_add(e, LOG10_2, I::mul_add(f, LOG10_E, r * LOG10_E)))
 }
 
 #[inline(always)]
-pub(super) fn log1p<I: Isa>(x: f64) -> f64 {
+pub(super) fn log1p<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let u = 1.0 + x;
-    let (f, r, e) = log_parts::<I>(u);
+    let (f, r, e) = log_parts::<I, LOW>(u);
     // What rounding took off u.
     let lost = if x < 1.0 { x - (u - 1.0) } else { 1.0 - (u - x) } / u;
     let log = I::mul_add(e, LN2_HI, f + (r + I::mul_add(e, LN2_LO, lost)));
@@ -273,7 +353,7 @@ pub(super) fn is_far(x: f64) -> bool {
 
 /// (r, q) with x = q pi/2 + r, |r| <= pi/4; the low bits of q are right.
 #[inline(always)]
-pub(super) fn quadrant<I: Isa>(x: f64) -> (f64, u64) {
+pub(super) fn quadrant<I: Isa, const LOW: bool>(x: f64) -> (f64, u64) {
     let shifted = I::mul_add(x, FRAC_2_PI, MAGIC);
     let n = shifted - MAGIC;
     let r = I::mul_add(n, -PIO2[1], I::mul_add(n, -PIO2[0], x));
@@ -282,141 +362,141 @@ pub(super) fn quadrant<I: Isa>(x: f64) -> (f64, u64) {
 
 /// (sin(r), cos(r))
 #[inline(always)]
-fn sine_cosine<I: Isa>(r: f64) -> (f64, f64) {
+fn sine_cosine<I: Isa, const LOW: bool>(r: f64) -> (f64, f64) {
     let z = r * r;
-    let sin = I::mul_add(r * z, poly::<I, _, 6>(z, SIN), r);
+    let sin = I::mul_add(r * z, poly_of::<I, LOW, 6, 3>(z, SIN, SIN_LOW), r);
     let half = 0.5 * z;
     let w = 1.0 - half;
-    let cos = w + (((1.0 - w) - half) + z * z * poly::<I, _, 6>(z, COS));
+    let cos = w + (((1.0 - w) - half) + z * z * poly_of::<I, LOW, 6, 3>(z, COS, COS_LOW));
     (sin, cos)
 }
 
 /// sin(r) for an even quadrant, cos(r) for an odd one, with the quadrant's sign.
 #[inline(always)]
-fn sine_of<I: Isa>(r: f64, q: u64) -> f64 {
-    let (sin, cos) = sine_cosine::<I>(r);
+fn sine_of<I: Isa, const LOW: bool>(r: f64, q: u64) -> f64 {
+    let (sin, cos) = sine_cosine::<I, LOW>(r);
     let value = if q & 1 == 0 { sin } else { cos };
     f64::from_bits(value.to_bits() ^ (q & 2) << 62)
 }
 
 #[inline(always)]
-pub(super) fn sin_near<I: Isa>(x: f64) -> f64 {
-    let (r, q) = quadrant::<I>(x);
-    let sin = sine_of::<I>(r, q);
+pub(super) fn sin_near<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (r, q) = quadrant::<I, LOW>(x);
+    let sin = sine_of::<I, LOW>(r, q);
     if x == 0.0 { x } else { sin }
 }
 
 #[inline(always)]
-pub(super) fn cos_near<I: Isa>(x: f64) -> f64 {
-    let (r, q) = quadrant::<I>(x);
-    sine_of::<I>(r, q.wrapping_add(1))
+pub(super) fn cos_near<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (r, q) = quadrant::<I, LOW>(x);
+    sine_of::<I, LOW>(r, q.wrapping_add(1))
 }
 
 #[inline(always)]
-pub(super) fn tan_near<I: Isa>(x: f64) -> f64 {
-    let (r, q) = quadrant::<I>(x);
-    let (sin, cos) = sine_cosine::<I>(r);
+pub(super) fn tan_near<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (r, q) = quadrant::<I, LOW>(x);
+    let (sin, cos) = sine_cosine::<I, LOW>(r);
     let odd = q & 1 == 1;
     let tan = if odd { -cos } else { sin } / if odd { sin } else { cos };
     if x == 0.0 { x } else { tan }
 }
 
 #[inline(always)]
-pub(super) fn sin<I: Isa>(x: f64) -> f64 {
-    if is_far(x) { x.sin() } else { sin_near::<I>(x) }
+pub(super) fn sin<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    if is_far(x) { x.sin() } else { sin_near::<I, LOW>(x) }
 }
 
 #[inline(always)]
-pub(super) fn cos<I: Isa>(x: f64) -> f64 {
-    if is_far(x) { x.cos() } else { cos_near::<I>(x) }
+pub(super) fn cos<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    if is_far(x) { x.cos() } else { cos_near::<I, LOW>(x) }
 }
 
 #[inline(always)]
-pub(super) fn tan<I: Isa>(x: f64) -> f64 {
-    if is_far(x) { x.tan() } else { tan_near::<I>(x) }
+pub(super) fn tan<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    if is_far(x) { x.tan() } else { tan_near::<I, LOW>(x) }
 }
 
 #[inline(always)]
-pub(super) fn sinh<I: Isa>(x: f64) -> f64 {
+pub(super) fn sinh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
-    let e = expm1::<I>(a);
+    let e = expm1::<I, LOW>(a);
     let near = 0.5 * (e + e / (e + 1.0));
-    let far = half_exp::<I>(a);
+    let far = half_exp::<I, LOW>(a);
     let magnitude = if a < 22.0 { near } else { far };
     magnitude.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn cosh<I: Isa>(x: f64) -> f64 {
-    let half = half_exp::<I>(x.abs());
+pub(super) fn cosh<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let half = half_exp::<I, LOW>(x.abs());
     half + 0.25 / half
 }
 
 #[inline(always)]
-pub(super) fn tanh<I: Isa>(x: f64) -> f64 {
+pub(super) fn tanh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
-    let t = expm1::<I>(2.0 * if a > 20.0 { 20.0 } else { a });
+    let t = expm1::<I, LOW>(2.0 * if a > 20.0 { 20.0 } else { a });
     (t / (t + 2.0)).copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn sigmoid<I: Isa>(x: f64) -> f64 {
-    1.0 / (1.0 + exp::<I>(-x))
+pub(super) fn sigmoid<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    1.0 / (1.0 + exp::<I, LOW>(-x))
 }
 
 /// erfc(a) for a >= 0.7, without loss where it is small.
 #[inline(always)]
-fn erfc_far<I: Isa>(a: f64) -> f64 {
+fn erfc_far<I: Isa, const LOW: bool>(a: f64) -> f64 {
     let a = if a > 28.0 { 28.0 } else { a };
-    let scaled = poly::<I, _, 20>((a - 4.0) / (a + 4.0), ERFCX) / (1.0 + 2.0 * a);
+    let scaled = poly_of::<I, LOW, 20, 10>((a - 4.0) / (a + 4.0), ERFCX, ERFCX_LOW) / (1.0 + 2.0 * a);
     // exp(-a^2) of a square that is exact, times what it left out.
     let high = f64::from_bits(a.to_bits() & 0xffff_ffff_f800_0000);
     let d = (a - high) * (a + high);
     let rest = 1.0 - d * (1.0 - d * (0.5 - d * (1.0 / 6.0)));
-    exp::<I>(-high * high) * (scaled * rest)
+    exp::<I, LOW>(-high * high) * (scaled * rest)
 }
 
 #[inline(always)]
-pub(super) fn erf<I: Isa>(x: f64) -> f64 {
+pub(super) fn erf<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
-    let near = x * poly::<I, _, 12>(x * x, ERF);
-    let far = (1.0 - erfc_far::<I>(a)).copysign(x);
+    let near = x * poly_of::<I, LOW, 12, 7>(x * x, ERF, ERF_LOW);
+    let far = (1.0 - erfc_far::<I, LOW>(a)).copysign(x);
     if a < 1.0 { near } else { far }
 }
 
 #[inline(always)]
-pub(super) fn erfc<I: Isa>(x: f64) -> f64 {
-    let near = 1.0 - x * poly::<I, _, 12>(x * x, ERF);
-    let far = erfc_far::<I>(x.abs());
+pub(super) fn erfc<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let near = 1.0 - x * poly_of::<I, LOW, 12, 7>(x * x, ERF, ERF_LOW);
+    let far = erfc_far::<I, LOW>(x.abs());
     let far = if x < 0.0 { 2.0 - far } else { far };
     if x.abs() < 0.7 { near } else { far }
 }
 
 /// atan(t) for 0 <= t <= 1.
 #[inline(always)]
-fn atan_near<I: Isa>(t: f64) -> f64 {
+fn atan_near<I: Isa, const LOW: bool>(t: f64) -> f64 {
     let z = t * t;
-    I::mul_add(t * z, poly::<I, _, 20>(z, ATAN), t)
+    I::mul_add(t * z, poly_of::<I, LOW, 20, 10>(z, ATAN, ATAN_LOW), t)
 }
 
 #[inline(always)]
-pub(super) fn atan<I: Isa>(x: f64) -> f64 {
+pub(super) fn atan<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
     let steep = a > 1.0;
-    let angle = atan_near::<I>(if steep { 1.0 / a } else { a });
+    let angle = atan_near::<I, LOW>(if steep { 1.0 / a } else { a });
     let angle = if steep { FRAC_PI_2 - (angle - PIO2_TAIL) } else { angle };
     angle.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn atan2<I: Isa>(y: f64, x: f64) -> f64 {
+pub(super) fn atan2<I: Isa, const LOW: bool>(y: f64, x: f64) -> f64 {
     let (a, b) = (y.abs(), x.abs());
     let steep = a > b;
     let (small, large) = if steep { (b, a) } else { (a, b) };
     let ratio = small / large;
     let ratio = if large == 0.0 { 0.0 } else { ratio };
     let ratio = if small == f64::INFINITY { 1.0 } else { ratio };
-    let angle = atan_near::<I>(ratio);
+    let angle = atan_near::<I, LOW>(ratio);
     let angle = if steep { FRAC_PI_2 - (angle - PIO2_TAIL) } else { angle };
     let angle = if x.is_sign_negative() { PI - (angle - 2.0 * PIO2_TAIL) } else { angle };
     let angle = angle.copysign(y);
@@ -425,24 +505,24 @@ pub(super) fn atan2<I: Isa>(y: f64, x: f64) -> f64 {
 
 /// (asin of the smaller angle, whether |x| > 1/2): asin(s) with s = |x|, or sqrt((1 - |x|) / 2).
 #[inline(always)]
-fn asin_parts<I: Isa>(x: f64) -> (f64, bool) {
+fn asin_parts<I: Isa, const LOW: bool>(x: f64) -> (f64, bool) {
     let a = x.abs();
     let large = a > 0.5;
     let z = if large { (1.0 - a) * 0.5 } else { a * a };
     let s = if large { z.sqrt() } else { a };
-    (I::mul_add(s * z, poly::<I, _, 12>(z, ASIN), s), large)
+    (I::mul_add(s * z, poly_of::<I, LOW, 12, 6>(z, ASIN, ASIN_LOW), s), large)
 }
 
 #[inline(always)]
-pub(super) fn asin<I: Isa>(x: f64) -> f64 {
-    let (angle, large) = asin_parts::<I>(x);
+pub(super) fn asin<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (angle, large) = asin_parts::<I, LOW>(x);
     let angle = if large { FRAC_PI_2 - (2.0 * angle - PIO2_TAIL) } else { angle };
     angle.copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn acos<I: Isa>(x: f64) -> f64 {
-    let (angle, large) = asin_parts::<I>(x);
+pub(super) fn acos<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    let (angle, large) = asin_parts::<I, LOW>(x);
     let near = FRAC_PI_2 - (angle.copysign(x) - PIO2_TAIL);
     let twice = 2.0 * angle;
     let far = if x < 0.0 { PI - (twice - 2.0 * PIO2_TAIL) } else { twice };
@@ -450,51 +530,100 @@ pub(super) fn acos<I: Isa>(x: f64) -> f64 {
 }
 
 #[inline(always)]
-pub(super) fn asinh<I: Isa>(x: f64) -> f64 {
+pub(super) fn asinh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
-    let near = log1p::<I>(a + a * a / (1.0 + (1.0 + a * a).sqrt()));
-    let far = log::<I>(a) + LN_2;
+    let near = log1p::<I, LOW>(a + a * a / (1.0 + (1.0 + a * a).sqrt()));
+    let far = log::<I, LOW>(a) + LN_2;
     let value = if a < 1e8 { near } else { far };
     if x == 0.0 { x } else { value.copysign(x) }
 }
 
 #[inline(always)]
-pub(super) fn acosh<I: Isa>(x: f64) -> f64 {
+pub(super) fn acosh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let t = x - 1.0;
-    let near = log1p::<I>(t + (2.0 * t + t * t).sqrt());
-    let far = log::<I>(x) + LN_2;
+    let near = log1p::<I, LOW>(t + (2.0 * t + t * t).sqrt());
+    let far = log::<I, LOW>(x) + LN_2;
     let value = if x < 1e8 { near } else { far };
     if x < 1.0 { f64::NAN } else { value }
 }
 
 #[inline(always)]
-pub(super) fn atanh<I: Isa>(x: f64) -> f64 {
+pub(super) fn atanh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let a = x.abs();
-    let value = 0.5 * log1p::<I>((a + a) / (1.0 - a));
+    let value = 0.5 * log1p::<I, LOW>((a + a) / (1.0 - a));
     if x == 0.0 { x } else { value.copysign(x) }
 }
 
 #[inline(always)]
-pub(super) fn hypot<I: Isa>(x: f64, y: f64) -> f64 {
-    let (a, b) = (x.abs(), y.abs());
-    let (small, large) = if a < b { (a, b) } else { (b, a) };
-    let ratio = small / large;
-    let value = large * I::mul_add(ratio, ratio, 1.0).sqrt();
-    let value = if large == 0.0 { 0.0 } else { value };
-    let value = if x.is_nan() | y.is_nan() { f64::NAN } else { value };
-    if (a == f64::INFINITY) | (b == f64::INFINITY) { f64::INFINITY } else { value }
+pub(super) fn hypot<I: Isa, const LOW: bool>(x: f64, y: f64) -> f64 {
+    x.hypot(y)
+}
+
+/// log2(x) as a sum of two, to about 60 bits, for positive finite x. Wants fused multiply-adds.
+#[inline(always)]
+fn log2_in_two<I: Isa, const LOW: bool>(x: f64) -> (f64, f64) {
+    /// What rounding took off LOG2_E.
+    const LOG2_E_TAIL: f64 = 2.035_527_374_093_103_3e-17;
+    let (m, e) = split::<I, LOW>(x);
+    let (f, u) = (m - 1.0, m + 1.0);
+    let u_tail = (1.0 - u) + m;
+    // s = f / u, and what rounding took off it.
+    let s = f / u;
+    let s_tail = I::mul_add(-s, u_tail, I::mul_add(-s, u, f)) / u;
+    let z = s * s;
+    let high = s + s;
+    let low = I::mul_add(s * z, poly_of::<I, LOW, 7, 4>(z, LOG, LOG_LOW), s_tail + s_tail);
+    let sum = high + low;
+    let low = low - (sum - high);
+    let product = sum * LOG2_E;
+    let product_tail = I::mul_add(sum, LOG2_E, -product) + I::mul_add(sum, LOG2_E_TAIL, low * LOG2_E);
+    let log = e + product;
+    (log, product_tail + (product - (log - e)))
+}
+
+/// |x| to the power of y for positive finite x. Wants fused multiply-adds.
+#[inline(always)]
+fn power<I: Isa, const LOW: bool>(x: f64, y: f64) -> f64 {
+    let (log, log_tail) = log2_in_two::<I, LOW>(x);
+    let exponent = within(y * log, -1100.0, 1100.0);
+    let tail = I::mul_add(y, log, -exponent) + y * log_tail;
+    let tail = if exponent.abs() < 1100.0 { tail } else { 0.0 };
+    let shifted = exponent + MAGIC;
+    let r = (exponent - (shifted - MAGIC)) + tail;
+    let p = r * poly_of::<I, LOW, 11, 7>(r, EXP2, EXP2_LOW);
+    scale(1.0 + p, shifted.to_bits().wrapping_sub(MAGIC.to_bits()))
+}
+
+/// The sign and the special values of pow(x, y), given the power of positive finite |x|.
+#[inline(always)]
+pub(super) fn pow_or_special(x: f64, y: f64, power: f64) -> f64 {
+    let a = x.abs();
+    let infinite = y.abs() == f64::INFINITY;
+    let grows = (a > 1.0) == (y > 0.0);
+    let limit = if grows { f64::INFINITY } else { 0.0 };
+    let power = if (a == 0.0) | (a == f64::INFINITY) | infinite { limit } else { power };
+    let whole = y == y.trunc();
+    let odd = whole & (y * 0.5 != (y * 0.5).trunc()) & !infinite;
+    let power = if odd { power.copysign(x) } else { power };
+    let undefined = (x < 0.0) & !whole & (a != f64::INFINITY);
+    let power = if undefined | x.is_nan() | y.is_nan() { f64::NAN } else { power };
+    let one = (y == 0.0) | (x == 1.0) | ((a == 1.0) & infinite);
+    if one { 1.0 } else { power }
 }
 
 #[inline(always)]
-pub(super) fn pow<I: Isa>(x: f64, y: f64) -> f64 {
-    x.powf(y)
+pub(super) fn pow<I: Isa, const LOW: bool>(x: f64, y: f64) -> f64 {
+    if !I::FMA {
+        return x.powf(y);
+    }
+    pow_or_special(x, y, power::<I, LOW>(x.abs(), y))
 }
 
 /// Quotients below it are off by one at most when rounded.
 pub(super) const FMOD_FAR: f64 = 4_503_599_627_370_496.0;
 
 #[inline(always)]
-pub(super) fn fmod_near<I: Isa>(x: f64, y: f64) -> f64 {
+pub(super) fn fmod_near<I: Isa, const LOW: bool>(x: f64, y: f64) -> f64 {
     if !I::FMA {
         return x % y;
     }

@@ -111,7 +111,7 @@ pub trait RealMath: Math<Part = Self> + Real {
 }
 
 macro_rules! floats {
-    ($($t:ident $m:ident;)*) => { $(
+    ($($t:ident $m:ident [$($low:literal)?];)*) => { $(
         impl Math for $t {
             type Part = $t;
             #[inline(always)]
@@ -128,25 +128,25 @@ macro_rules! floats {
             fn sqrt<I: Isa>(self) -> Self { <$t>::sqrt(self) }
             #[inline(always)]
             fn rsqrt<I: Isa>(self) -> Self { 1.0 / <$t>::sqrt(self) }
-            floats!(@unary $t $m exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh
+            floats!(@unary $m [$($low)?] exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh
                 atanh sigmoid sin_near cos_near tan_near);
             #[inline(always)]
             fn is_far(self) -> bool { $m::is_far(self) }
             #[inline(always)]
-            fn pow<I: Isa>(self, y: Self) -> Self { $m::pow::<I>(self, y) }
+            fn pow<I: Isa>(self, y: Self) -> Self { $m::pow::<I $(, $low)?>(self, y) }
         }
         impl RealMath for $t {
             #[inline(always)]
             fn fmod(self, y: Self) -> Self { self % y }
             #[inline(always)]
-            fn fmod_near<I: Isa>(self, y: Self) -> Self { $m::fmod_near::<I>(self, y) }
+            fn fmod_near<I: Isa>(self, y: Self) -> Self { $m::fmod_near::<I $(, $low)?>(self, y) }
             #[inline(always)]
             fn fmod_is_far(self, y: Self) -> bool { !((self / y).abs() < $m::FMOD_FAR) }
-            floats!(@unary $t $m erf erfc);
+            floats!(@unary $m [$($low)?] erf erfc);
             #[inline(always)]
-            fn atan2<I: Isa>(self, x: Self) -> Self { $m::atan2::<I>(self, x) }
+            fn atan2<I: Isa>(self, x: Self) -> Self { $m::atan2::<I $(, $low)?>(self, x) }
             #[inline(always)]
-            fn hypot<I: Isa>(self, y: Self) -> Self { $m::hypot::<I>(self, y) }
+            fn hypot<I: Isa>(self, y: Self) -> Self { $m::hypot::<I $(, $low)?>(self, y) }
             #[inline(always)]
             fn abs(self) -> Self { <$t>::abs(self) }
             #[inline(always)]
@@ -170,7 +170,11 @@ macro_rules! floats {
             fn pow<I: Isa>(self, y: Self) -> Self { complex::pow::<I, $t>(self, y) }
         }
     )* };
-    (@unary $t:ident $m:ident $($f:ident)*) => { $(
+    (@unary $m:ident [$low:literal] $($f:ident)*) => { $(
+        #[inline(always)]
+        fn $f<I: Isa>(self) -> Self { $m::$f::<I, $low>(self) }
+    )* };
+    (@unary $m:ident [] $($f:ident)*) => { $(
         #[inline(always)]
         fn $f<I: Isa>(self) -> Self { $m::$f::<I>(self) }
     )* };
@@ -179,4 +183,4 @@ macro_rules! floats {
         fn $f<I: Isa>(self) -> Self { complex::$f::<I, _>(self) }
     )* };
 }
-floats! { f32 float32; f64 float64; }
+floats! { f32 float32 []; f64 float64 [false]; }

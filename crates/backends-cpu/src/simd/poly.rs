@@ -14,3 +14,13 @@ pub(super) fn poly<I: Isa, T: Float, const N: usize>(x: T, c: [T; N]) -> T {
     }
     sum
 }
+
+/// [`poly`] with the coefficients for f32's precision where `LOW`.
+#[inline(always)]
+pub(super) fn poly_of<I: Isa, const LOW: bool, const N: usize, const M: usize>(
+    x: f64,
+    full: [f64; N],
+    low: [f64; M],
+) -> f64 {
+    if LOW { poly::<I, f64, M>(x, low) } else { poly::<I, f64, N>(x, full) }
+}

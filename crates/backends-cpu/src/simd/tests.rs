@@ -140,6 +140,9 @@ fn two_arguments<I: Isa>() {
         for &y in &ys {
             let pow = ulps32(Math::pow::<I>(x, y), (x as f64).powf(y as f64));
             assert!(pow <= 1.0, "pow({x:e}, {y:e}) = {:e}", Math::pow::<I>(x, y));
+            let wide = (x as f64 * 1.000_000_1, y as f64 * 7.3);
+            let pow = ulps64(Math::pow::<I>(wide.0, wide.1), wide.0.powf(wide.1));
+            assert!(pow <= 8.0, "pow({:e}, {:e}) = {:e}", wide.0, wide.1, Math::pow::<I>(wide.0, wide.1));
             let angle = (x as f64).atan2(y as f64);
             assert!(ulps32(RealMath::atan2::<I>(x, y), angle) <= 1.0, "atan2({x:e}, {y:e})");
             assert!(ulps64(RealMath::atan2::<I>(x as f64, y as f64), angle) <= 3.0, "atan2({x:e}, {y:e})");
