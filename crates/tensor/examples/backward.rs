@@ -1,0 +1,26 @@
+//! A gradient, and the graph that it came through: (x^2).sum(), backward, grad = 2x.
+
+use std::iter::successors;
+
+use tensor::prelude::*;
+
+fn main() -> Result<()> {
+    let x = tensor!([1.0, 2.0, 3.0], TensorOptions::new().requires_grad(true))?;
+    let y = x.pow(2.0)?.sum()?;
+    println!("{y}");
+    assert_eq!(y.to_string(), "tensor(14., grad_fn=<SumBackward0>)");
+
+    // Each node knows where gradients flow next.
+    let chain = successors(y.grad_fn()?, |node| node.next_functions().into_iter().flatten().next().map(|(node, _)| node));
+    let names: Vec<String> = chain.map(|node| node.name()).collect();
+    println!("{}", names.join(" -> "));
+    assert_eq!(names, ["SumBackward0", "PowBackward0", "AccumulateGrad"]);
+
+    y.backward()?;
+    if let Some(grad) = x.grad() {
+        println!("x.grad = {grad}");
+        assert_eq!(grad.to_vec::<f32>()?, (&x * 2.0)?.to_vec::<f32>()?);
+    }
+    assert!(x.grad().is_some());
+    Ok(())
+}
