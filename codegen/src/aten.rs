@@ -440,7 +440,12 @@ fn registrations(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
     let keys: Vec<Ident> = match entry.kind {
         Kind::CompositeExplicit => vec![ident("CompositeExplicitAutograd")],
         Kind::CompositeImplicit => vec![ident("CompositeImplicitAutograd")],
-        _ => entry.dispatch.iter().map(|backend| ident(backend.key())).chain([ident("Meta")]).collect(),
+        _ => {
+            // Without a tensor outside of lists, empty lists name no backend: the body says what is wrong with them.
+            let lists_alone = !op.schema.args.iter().any(|arg| types::is_tensor(&arg.ty));
+            let undefined = lists_alone.then(|| ident("Undefined"));
+            entry.dispatch.iter().map(|backend| ident(backend.key())).chain([ident("Meta")]).chain(undefined).collect()
+        }
     };
     let folder = match entry.kind {
         Kind::Iterator(Meta::Own) => "meta",

@@ -53,7 +53,7 @@ fn derivatives(node: &Node, schema: &Schema) -> Result<Derivatives> {
         match key.text()? {
             "grad_fn" => {
                 result.grad_fn = value.text()?.to_string();
-                if !is_identifier(&result.grad_fn) || !result.grad_fn.contains("Backward") {
+                if !result.grad_fn.split("::").all(is_identifier) || !result.grad_fn.contains("Backward") {
                     return Err(Error::new(value.line, format!("bad grad_fn '{}'", result.grad_fn)));
                 }
             }

@@ -192,6 +192,26 @@ pub type AvgPoolKernel = fn(out: &Tensor, x: &Tensor, shape: &PoolShape, divisor
 /// Adds the elements of `grad` to `out` at `indices` of each plane; contiguous tensors.
 pub type UnpoolKernel = fn(out: &Tensor, grad: &Tensor, indices: &Tensor, shape: &PoolShape) -> Result<()>;
 
+/// What attention may look at, and the factor of its products.
+#[derive(Clone, Copy)]
+pub struct Attention<'a> {
+    /// added to the products, (b, h, l, s) of any strides
+    pub mask: Option<&'a Tensor>,
+    /// True if position i sees positions up to i alone
+    pub causal: bool,
+    /// the factor of the products
+    pub scale: f64,
+}
+
+/// `out = softmax(scale * q @ k.t() + mask) @ v` for (b, h, l, d), (b, h, s, d), (b, h, s, d) of any strides, and the
+/// logarithm of each softmax's divisor (b, h, l).
+pub type AttentionKernel =
+    fn(out: &Tensor, logsumexp: &Tensor, q: &Tensor, k: &Tensor, v: &Tensor, attention: Attention<'_>) -> Result<()>;
+
+/// The gradients of q, k and v, contiguous, from `[grad, q, k, v, out, logsumexp]`.
+pub type AttentionBackwardKernel =
+    fn(grads: [&Tensor; 3], inputs: [&Tensor; 6], attention: Attention<'_>) -> Result<()>;
+
 pub use crate::generated::kernels::*;
 pub use crate::native::indexing::IndexPlan;
 

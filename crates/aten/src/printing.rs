@@ -93,7 +93,7 @@ const PREFIX: &str = "tensor(";
 /// What is said of a tensor's place in the graph.
 fn origin(tensor: &Tensor) -> Option<String> {
     match tensor.grad_fn() {
-        Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name())),
+        Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name().rsplit("::").next().unwrap_or_default())),
         Ok(None) => tensor.requires_grad().then(|| "requires_grad=True".to_owned()),
         Err(_) => Some("grad_fn=<Invalid>".to_owned()),
     }

@@ -1,30 +1,44 @@
 //! Functions that formulas call where an expression of operators does not do. They call dispatched operators only, so that
 //! their results have derivatives. Here are those that many families use; a family's own are in `formulas/FAMILY.rs`.
 
+mod batch_norm;
+mod attention;
 mod convolution;
 pub mod dims;
+mod dropout;
+mod embedding;
 mod flip;
 mod indexing;
 mod joining;
+mod layer_norm;
 mod matmul;
 mod pointwise;
 mod pooling;
 mod reduce;
+mod repeating;
 pub mod scalar;
+mod softmax;
 mod view;
 
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
+pub use batch_norm::*;
+pub use attention::*;
 pub use convolution::*;
+pub use dropout::*;
+pub use embedding::*;
 pub use flip::*;
 pub use indexing::*;
 pub use joining::*;
+pub use layer_norm::*;
 pub use matmul::*;
 pub use pointwise::*;
 pub use pooling::*;
 pub use reduce::*;
+pub use repeating::*;
+pub use softmax::*;
 pub use view::*;
 
 /// The complex conjugate; a real tensor is its own.

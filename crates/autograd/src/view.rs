@@ -247,7 +247,7 @@ struct CopySlices {
 
 impl Function for CopySlices {
     fn name(&self) -> &'static str {
-        "CopySlices"
+        "torch::autograd::CopySlices"
     }
 
     fn apply(&self, _node: &NodeRef, mut grads: Grads, need: &[bool]) -> Result<Grads> {

@@ -2,10 +2,16 @@
 
 use tensor_backends_cpu as _;
 
+#[path = "suite/checkpoint.rs"]
+mod checkpoint;
 #[path = "suite/deep.rs"]
 mod deep;
 #[path = "suite/engine.rs"]
 mod engine;
+#[path = "suite/function.rs"]
+mod function;
+#[path = "suite/gradcheck.rs"]
+mod gradcheck;
 #[path = "suite/hooks.rs"]
 mod hooks;
 #[path = "suite/inplace.rs"]

@@ -4,13 +4,16 @@
 //! are multiplied in f32. Integers, small products and vectors have loops of their own here. Shapes are the caller's matter.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "blas")]
+mod blas;
+
 use std::mem::MaybeUninit;
 
 use tensor_core::{Complex, Result, bf16, check, f16};
 
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
-use crate::loops::{MatMut, MatRef};
+use crate::loops::{MatMut, MatRef, fold2};
 use crate::parallel::{GRAIN, get_num_threads, parallel_reduce};
 use crate::simd::{Arith, Value};
 
@@ -153,31 +156,11 @@ unsafe fn read<T: Copy>(m: MatRef<'_, T>, i: usize, j: usize) -> T {
     unsafe { *m.as_ptr().offset(i as isize * m.row_stride() + j as isize * m.col_stride()) }
 }
 
-/// Sums that run side by side in a dot product.
-const LANES: usize = 32;
-
-/// The sum of the products of two slices of one length, in [`LANES`] running sums.
+/// The sum of the products of two slices of one length.
 #[inline(always)]
 fn dot_slices<I: Isa, T: Gemm>(x: &[T], y: &[T]) -> T::Op {
-    let mut sums = [<T::Op as Arith>::ZERO; LANES];
-    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let (x_rest, y_rest) = (xs.remainder(), ys.remainder());
-    for (x, y) in xs.zip(ys) {
-        for i in 0..LANES {
-            sums[i] = sums[i].mul_accumulate::<I>(x[i].up(), y[i].up());
-        }
-    }
-    for (i, (x, y)) in x_rest.iter().zip(y_rest).enumerate() {
-        sums[i] = sums[i].mul_accumulate::<I>(x.up(), y.up());
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            sums[i] = sums[i].add(sums[i + width]);
-        }
-        width /= 2;
-    }
-    sums[0]
+    let zero = <T::Op as Arith>::ZERO;
+    fold2(x, y, zero, |sum, x, y| sum.mul_accumulate::<I>(x.up(), y.up()), |a, b| a.add(b))
 }
 
 /// The sum of the products of two slices (of the shorter length), the same for any number of threads.
@@ -257,6 +240,10 @@ macro_rules! through_crate {
                 blocks(a.rows(), b.cols(), k, c, |i, j, mut c| {
                     let a = a.rows_range(i, i + c.rows());
                     let b = b.cols_range(j, j + c.cols());
+                    #[cfg(feature = "blas")]
+                    if blas::gemm(alpha, a, b, beta, &mut c) {
+                        return;
+                    }
                     let (m, n, rs, cs) = (c.rows(), c.cols(), c.row_stride(), c.col_stride());
                     // SAFETY: three matrices of these shapes and strides; `c` is ours alone. The crate spells
                     // `dst = alpha * dst + beta * lhs @ rhs`.

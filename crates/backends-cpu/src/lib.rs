@@ -5,8 +5,11 @@
 //! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
 #![deny(unsafe_code)]
 
+mod batch_norm;
+mod attention;
 mod convolution;
 mod copy;
+mod embedding;
 mod fill;
 mod flip;
 pub mod gemm;
@@ -14,7 +17,9 @@ mod generated;
 mod indexing;
 pub mod isa;
 mod joining;
+mod layer_norm;
 pub mod loops;
+mod loss;
 mod matmul;
 pub mod parallel;
 pub mod pointwise;
@@ -22,7 +27,9 @@ mod pooling;
 pub mod random;
 mod range;
 pub mod reduce;
+mod rows;
 pub mod simd;
+mod softmax;
 mod triangular;
 
 pub use isa::Isa;

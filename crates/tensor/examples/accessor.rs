@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let x = tensor!([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
     let t = x.t()?; // shape [3, 2], stride [1, 3]
     assert!(!t.is_contiguous());

@@ -4,7 +4,7 @@ use std::iter::successors;
 
 use tensor::prelude::*;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let x = tensor!([1.0, 2.0, 3.0], TensorOptions::new().requires_grad(true))?;
     let y = x.pow(2.0)?.sum()?;
     println!("{y}");

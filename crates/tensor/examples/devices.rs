@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let x = Tensor::ones(&[2, 3], ())?;
     let m = Tensor::empty(&[2, 3], Device::META)?;
 

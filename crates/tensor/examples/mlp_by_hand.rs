@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     manual_seed(0);
     let x = Tensor::randn(&[5, 2], ())?;
     let y = Tensor::randn(&[5, 1], ())?;

@@ -1,7 +1,7 @@
 //! Convolutions under the names of users: one to three dimensions, unbatched inputs, paddings by name.
 
 use tensor_core::strides::Dims;
-use tensor_core::{Result, bail, check};
+use tensor_core::{Complex, Result, Scalar, bail, check};
 
 use crate::{Tensor, ops};
 
@@ -37,6 +37,37 @@ fn batched(input: &Tensor, dims: usize, name: &str, f: impl FnOnce(&Tensor) -> R
     ops::squeeze_dim(&f(&ops::unsqueeze(input, 0)?)?, 0)
 }
 
+/// `f(input, weight, bias)` for a linear `f` of real tensors, of complex ones: with three of it for four (Gauss).
+fn over_parts(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    f: impl Fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
+) -> Result<Tensor> {
+    if !input.is_complex() {
+        return f(input, weight, bias);
+    }
+    check!(
+        weight.dtype() == input.dtype(),
+        "Input type ({}) and weight type ({}) should be the same",
+        input.dtype().c_name(),
+        weight.dtype().c_name()
+    );
+    let parts = |x: &Tensor| -> Result<(Tensor, Tensor)> {
+        let both = ops::view_as_real(x)?;
+        Ok((ops::select_int(&both, -1, 0)?, ops::select_int(&both, -1, 1)?))
+    };
+    let ((x_re, x_im), (w_re, w_im)) = (parts(input)?, parts(weight)?);
+    let bias = bias.map(parts).transpose()?;
+    let b_re = bias.as_ref().map(|(re, _)| re);
+    let b_sum = bias.as_ref().map(|(re, im)| ops::add(re, im, 1)).transpose()?;
+    let a = f(&x_re, &w_re, b_re)?;
+    let b = f(&x_im, &w_im, None)?;
+    let c = f(&ops::add(&x_re, &x_im, 1)?, &ops::add(&w_re, &w_im, 1)?, b_sum.as_ref())?;
+    let imaginary = ops::sub(&ops::sub(&c, &a, 1)?, &b, 1)?;
+    ops::add(&ops::sub(&a, &b, 1)?, &ops::mul_scalar(&imaginary, Scalar::Complex(Complex::new(0.0, 1.0)))?, 1)
+}
+
 struct Params<'a> {
     stride: &'a [i64],
     padding: &'a [i64],
@@ -54,7 +85,9 @@ fn conv(
 ) -> Result<Tensor> {
     check_bias(input, bias)?;
     batched(input, dims, name, |input| {
-        ops::convolution(input, weight, bias, p.stride, p.padding, p.dilation, false, &[0], p.groups)
+        over_parts(input, weight, bias, |x, w, b| {
+            ops::convolution(x, w, b, p.stride, p.padding, p.dilation, false, &[0], p.groups)
+        })
     })
 }
 
@@ -143,10 +176,12 @@ fn conv_named(
 ) -> Result<Tensor> {
     let (stride, padding, dilation, groups) = p;
     check_bias(input, bias)?;
-    batched(input, dims, name, |input| match padding {
-        "same" => same(input, weight, bias, Params { stride, padding: &[0], dilation, groups }),
-        "valid" => ops::convolution(input, weight, bias, stride, &[0], dilation, false, &[0], groups),
-        _ => bail!(Runtime, "Invalid padding string: '{padding}'"),
+    batched(input, dims, name, |input| {
+        over_parts(input, weight, bias, |x, w, b| match padding {
+            "same" => same(x, w, b, Params { stride, padding: &[0], dilation, groups }),
+            "valid" => ops::convolution(x, w, b, stride, &[0], dilation, false, &[0], groups),
+            _ => bail!(Runtime, "Invalid padding string: '{padding}'"),
+        })
     })
 }
 
@@ -199,7 +234,9 @@ fn transposed(
 ) -> Result<Tensor> {
     check_bias(input, bias)?;
     batched(input, dims, &format!("conv_transpose{dims}d"), |input| {
-        ops::convolution(input, weight, bias, p.stride, p.padding, p.dilation, true, output_padding, p.groups)
+        over_parts(input, weight, bias, |x, w, b| {
+            ops::convolution(x, w, b, p.stride, p.padding, p.dilation, true, output_padding, p.groups)
+        })
     })
 }
 

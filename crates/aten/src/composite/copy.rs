@@ -34,6 +34,11 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
 /// `src` broadcast and cast to the image of `self`.
 pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
     // The image keeps strides and offset: its storage is as long as the original's view needs.
+    if tensor_core::overlap::has_internal_overlap(self_.as_impl()) {
+        let result = ops::clone(self_, None)?;
+        ops::copy_(&result, src, non_blocking)?;
+        return Ok(result);
+    }
     let m = self_.as_impl().metadata();
     let bytes = strides::storage_bytes(&m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
     let storage = Storage::allocate(bytes, self_.device())?;

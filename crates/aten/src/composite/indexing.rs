@@ -32,7 +32,8 @@ pub fn index_select_backward(grad: &Tensor, self_sizes: &[i64], dim: i64, index:
 /// `gather` with shapes that broadcast apart from `dim`; of the flattened tensor without `dim`.
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     let Some(dim) = dim else {
-        return ops::gather(&ops::reshape(self_, &[-1])?, 0, &ops::reshape(indices, &[-1])?, false);
+        let indices = from_start(&ops::reshape(indices, &[-1])?, self_.numel())?;
+        return ops::gather(&ops::reshape(self_, &[-1])?, 0, &indices, false);
     };
     check!(
         self_.dim() == indices.dim(),
@@ -58,6 +59,52 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         }
         ops::expand(x, &shape, false)
     };
-    let (x, indices) = (expanded(self_)?, expanded(indices)?);
+    let (x, indices) = (expanded(self_)?, expanded(&from_start(indices, along(self_))?)?);
     ops::gather(&x, d as i64, &indices, false)
+}
+
+/// Indices with those counted from the end replaced by what they mean.
+fn from_start(indices: &Tensor, size: i64) -> Result<Tensor> {
+    ops::where_self(&ops::lt_scalar(indices, 0)?, &ops::add_scalar(indices, size, 1)?, indices)
+}
+
+/// `index`, as compilers call it: the indices are known to be within bounds, and checked all the same.
+pub fn _unsafe_index(self_: &Tensor, indices: &[Option<&Tensor>]) -> Result<Tensor> {
+    ops::index(self_, indices)
+}
+
+/// `index_put`, as compilers call it: the indices are known to be within bounds, and checked all the same.
+pub fn _unsafe_index_put(
+    self_: &Tensor,
+    indices: &[Option<&Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    ops::index_put(self_, indices, values, accumulate)
+}
+
+/// Gradient of `gather`: zeros, with the gradient added where it was read.
+pub fn gather_backward(grad: &Tensor, self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<Tensor> {
+    ops::scatter_add(&ops::new_zeros(grad, self_.sizes(), None, None, None, None)?, dim, index, grad)
+}
+
+/// Gradient of `masked_select`: zeros of the broadcast shape, with the gradient where the mask holds.
+pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let shape = strides::broadcast(input.sizes(), mask.sizes())?;
+    ops::masked_scatter(&ops::new_zeros(grad, &shape, None, None, None, None)?, mask, grad)
+}
+
+/// Gradient of a reduction that selects an element: zeros, with the gradient at the selected places.
+pub fn value_selecting_reduction_backward(
+    grad: &Tensor,
+    dim: i64,
+    indices: &Tensor,
+    sizes: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
+    let zeros = ops::new_zeros(grad, sizes, None, None, None, None)?;
+    if keepdim || sizes.is_empty() {
+        return ops::scatter_src(&zeros, dim, indices, grad);
+    }
+    ops::scatter_src(&zeros, dim, &ops::unsqueeze(indices, dim)?, &ops::unsqueeze(grad, dim)?)
 }

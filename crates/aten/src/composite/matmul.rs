@@ -180,22 +180,24 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     check_outer_factor("alpha", dtype, alpha)?;
     let shape = [vec1.numel(), vec2.numel()];
     let old = ops::expand(self_, &shape, false)?;
-    let column = ops::reshape(vec1, &[shape[0], 1])?;
-    let product = ops::mul(&ops::mul(&column, vec2)?, &Tensor::wrapped_number(alpha)?)?;
+    // Halves are rounded once, at the end.
+    let wide = |x: &Tensor| match dtype {
+        DType::F16 | DType::BF16 => ops::to_dtype(x, DType::F32, false, false, None),
+        _ => Ok(x.clone()),
+    };
+    let column = ops::reshape(&wide(vec1)?, &[shape[0], 1])?;
+    let product = ops::mul_scalar(&ops::mul(&column, &wide(vec2)?)?, alpha)?;
     let result = if beta.to_complex() == tensor_core::Complex::new(0.0, 0.0) {
         product
     } else {
-        ops::add(&ops::mul(&old, &Tensor::wrapped_number(beta)?)?, &product, 1)?
+        ops::add(&ops::mul_scalar(&wide(&old)?, beta)?, &product, 1)?
     };
-    if result.dtype() == dtype {
-        Ok(result)
-    } else {
-        ops::_to_copy(&result, Some(dtype), None, None, None, false, None)
-    }
+    ops::to_dtype(&result, dtype, false, false, None)
 }
 
 /// `addr` in place.
 pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    check!(self_.dim() == 2, "2D tensor expected, got {}D tensor for input", self_.dim());
     let result = addr(self_, vec1, vec2, beta, alpha)?;
     check!(
         self_.sizes() == result.sizes(),

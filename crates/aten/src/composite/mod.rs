@@ -2,18 +2,31 @@
 //!
 //! Implicit composites call dispatched operators only, so that gradients follow. A file a family, a function an overload.
 
+pub mod axes;
+pub mod batch_norm;
+pub mod attention;
 pub mod complex;
 pub mod convolution;
 pub mod copy;
+pub mod diagonal;
+pub mod dropout;
+pub mod embedding;
 pub mod factory;
 pub mod fill;
 pub mod flip;
 pub mod indexing;
 pub mod joining;
+pub mod layer_norm;
+pub mod loss;
 pub mod matmul;
 pub mod pointwise;
-pub mod range;
 pub mod pooling;
 pub mod random;
+pub mod range;
 pub mod reduce;
+pub mod repeating;
+pub mod reshaping;
+pub mod softmax;
+pub mod splitting;
 pub mod view;
+pub mod view_copy;

@@ -47,6 +47,41 @@ pub fn max_pool1d_with_indices(
     Ok((ops::squeeze_dim(&values, -2)?, ops::squeeze_dim(&indices, -2)?))
 }
 
+fn check_max_pool1d(
+    x: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<()> {
+    let name = "max_pool1d";
+    let kernel = one(kernel_size, name, "kernel_size")?;
+    let stride = if stride.is_empty() { kernel } else { one(stride, name, "stride")? };
+    let (padding, dilation) = (one(padding, name, "padding")?, one(dilation, name, "dilation")?);
+    for (what, value) in [("kernel_size", kernel), ("stride", stride)] {
+        check!(value > 0, "{name}() {what} must be greater than zero, but got {value}");
+    }
+    check!(padding >= 0, "{name}() padding must be non-negative, but got {padding}");
+    check!(
+        padding <= kernel / 2,
+        "{name}() padding should be at most half of kernel size, but got padding={padding} and kernel_size={kernel}"
+    );
+    check!(dilation > 0, "{name}() dilation must be greater than zero, but got {dilation}");
+    let Some(span) = (kernel - 1).checked_mul(dilation).and_then(|span| span.checked_add(1)) else {
+        bail!(Runtime, "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}");
+    };
+    let size = x.size(-1)?;
+    let round = if ceil_mode { stride - 1 } else { 0 };
+    let padded = size.saturating_add(2 * padding).saturating_sub(span).saturating_add(round);
+    let mut results = padded.div_euclid(stride) + 1;
+    if ceil_mode && (results - 1).saturating_mul(stride) >= size.saturating_add(padding) {
+        results -= 1;
+    }
+    check!(results > 0, "{name}() Invalid computed output size: {results}");
+    Ok(())
+}
+
 /// The largest elements of windows over one dimension.
 pub fn max_pool1d(
     self_: &Tensor,
@@ -65,7 +100,10 @@ pub fn max_pool1d(
             sizes.join(", ")
         );
     }
-    ops::max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode).map(|(values, _)| values)
+    check_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+    // Without a gradient, results are row-major whatever the input is.
+    let x = if self_.requires_grad() { self_.clone() } else { ops::contiguous(self_, MemoryFormat::Contiguous)? };
+    ops::max_pool1d_with_indices(&x, kernel_size, stride, padding, dilation, ceil_mode).map(|(values, _)| values)
 }
 
 /// The largest elements of windows over two dimensions.
@@ -123,10 +161,11 @@ fn check_output(output_size: &[i64], dims: usize) -> Result<()> {
     check!(output_size.len() == dims, "adaptive_avg_pool{dims}d: output_size must be {dims}");
     if output_size.iter().any(|&size| size < 0) {
         let sizes: Vec<String> = output_size.iter().map(i64::to_string).collect();
+        // PyTorch's message lacks the last blank in three dimensions.
+        let sizes = if dims == 3 { format!("{}, {},{}", sizes[0], sizes[1], sizes[2]) } else { sizes.join(", ") };
         bail!(
             Runtime,
-            "adaptive_avg_pool{dims}d: elements of output_size must be greater than or equal to 0 but received {{{}}}",
-            sizes.join(", ")
+            "adaptive_avg_pool{dims}d: elements of output_size must be greater than or equal to 0 but received {{{sizes}}}"
         );
     }
     Ok(())

@@ -167,14 +167,26 @@ pub fn linspace(
     Ok(result)
 }
 
-/// A 0-dim tensor as a bound of a range.
-fn bound(x: &Tensor, name: &str) -> Result<Scalar> {
+/// A 0-dim tensor as a bound of a range: the operator's name, the argument's name.
+fn bound(op: &str, x: &Tensor, name: &str) -> Result<Scalar> {
     check!(
         x.dim() == 0,
-        "linspace only supports 0-dimensional start and end tensors, but got {name} with {} dimension(s).",
+        "{op} only supports 0-dimensional start and end tensors, but got {name} with {} dimension(s).",
         x.dim()
     );
     ops::item(x)
+}
+
+/// Two 0-dim tensors as the bounds of a range.
+fn bounds(op: &str, start: &Tensor, end: &Tensor) -> Result<(Scalar, Scalar)> {
+    check!(
+        start.dim() == 0 && end.dim() == 0,
+        "{op} only supports 0-dimensional start and end tensors, but got start with {} dimension(s) and end with {} \
+         dimension(s).",
+        start.dim(),
+        end.dim()
+    );
+    Ok((ops::item(start)?, ops::item(end)?))
 }
 
 /// `linspace` between the values of 0-dim tensors.
@@ -187,14 +199,8 @@ pub fn linspace_tensor_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    check!(
-        start.dim() == 0 && end.dim() == 0,
-        "linspace only supports 0-dimensional start and end tensors, but got start with {} dimension(s) and end with {} \
-         dimension(s).",
-        start.dim(),
-        end.dim()
-    );
-    linspace(ops::item(start)?, ops::item(end)?, steps, dtype, layout, device, pin_memory)
+    let (start, end) = bounds("linspace", start, end)?;
+    linspace(start, end, steps, dtype, layout, device, pin_memory)
 }
 
 /// `linspace` from the value of a 0-dim tensor.
@@ -207,7 +213,7 @@ pub fn linspace_tensor_scalar(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    linspace(bound(start, "start")?, end, steps, dtype, layout, device, pin_memory)
+    linspace(bound("linspace", start, "start")?, end, steps, dtype, layout, device, pin_memory)
 }
 
 /// `linspace` to the value of a 0-dim tensor.
@@ -220,5 +226,74 @@ pub fn linspace_scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    linspace(start, bound(end, "end")?, steps, dtype, layout, device, pin_memory)
+    linspace(start, bound("linspace", end, "end")?, steps, dtype, layout, device, pin_memory)
+}
+
+/// `steps` powers of `base` whose exponents lie from `start` to `end`, both included, at equal distances.
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let complex = start.is_complex() || end.is_complex();
+    let default = promotion::default_dtype();
+    let dtype = dtype.unwrap_or(if complex { default.to_complex() } else { default });
+    if dtype == DType::Bool {
+        bail!(NotImplemented, "\"logspace_cpu\" not implemented for 'Bool'");
+    }
+    // Integers have integer exponents at the ends; their powers are computed in f64.
+    let (start, end) =
+        if dtype.is_integral(true) { (Scalar::Int(start.to_i64()), Scalar::Int(end.to_i64())) } else { (start, end) };
+    let compute = if dtype.is_integral(true) { DType::F64 } else { dtype.opmath() };
+    let exponents = linspace(start, end, steps, Some(compute), layout, device, pin_memory)?;
+    let powers = ops::pow_scalar(base, &exponents)?;
+    if compute == dtype { Ok(powers) } else { ops::_to_copy(&powers, Some(dtype), None, None, None, false, None) }
+}
+
+/// `logspace` between the values of 0-dim tensors.
+pub fn logspace_tensor_tensor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (start, end) = bounds("logspace", start, end)?;
+    logspace(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// `logspace` from the value of a 0-dim tensor.
+pub fn logspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    logspace(bound("logspace", start, "start")?, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// `logspace` to the value of a 0-dim tensor.
+pub fn logspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    logspace(start, bound("logspace", end, "end")?, steps, base, dtype, layout, device, pin_memory)
 }

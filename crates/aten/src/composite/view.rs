@@ -127,11 +127,19 @@ pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// A view where the strides allow it, else a copy.
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     let sizes = strides::infer_size(shape, self_.numel())?;
-    if strides::view(self_.sizes(), self_.strides(), &sizes).is_some() {
+    if self_.is_contiguous() {
         return ops::view(self_, &sizes);
+    }
+    if let Some(strides) = strides::view(self_.sizes(), self_.strides(), &sizes) {
+        return ops::_reshape_alias(self_, &sizes, &strides);
     }
     let copy = ops::clone(self_, Some(MemoryFormat::Contiguous))?;
     ops::_unsafe_view(&copy, &sizes)
+}
+
+/// The view that `reshape` makes of a tensor that is not contiguous.
+pub fn _reshape_alias(self_: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+    self_.view_of_storage(Dims::from_slice(size), Dims::from_slice(stride), self_.storage_offset())
 }
 
 /// `reshape` with another tensor's shape.

@@ -1374,6 +1374,258 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type IndexReduceFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+        &Tensor,
+        &str,
+        bool,
+    ) -> Result<Tensor>;
+    pub static INDEX_REDUCE: Op<IndexReduceFn> = Op::new(OpInfo {
+        name: "aten::index_reduce",
+        schema: "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::index_reduce")?;
+            stack
+                .push(
+                    ops::index_reduce(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                            a.str(4)?,
+                            a.bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IndexReduceFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+        &Tensor,
+        &str,
+        bool,
+    ) -> Result<()>;
+    pub static INDEX_REDUCE_: Op<IndexReduceFn_> = Op::new(OpInfo {
+        name: "aten::index_reduce_",
+        schema: "index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::index_reduce_")?;
+            stack
+                .push(
+                    ops::index_reduce_(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                            a.str(4)?,
+                            a.bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IndexReduceOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+        &Tensor,
+        &str,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static INDEX_REDUCE_OUT: Op<IndexReduceOutFn> = Op::new(OpInfo {
+        name: "aten::index_reduce.out",
+        schema: "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::index_reduce")?;
+            stack
+                .push(
+                    ops::index_reduce_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                            a.str(4)?,
+                            a.bool(5)?,
+                            a.tensor(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NonzeroStaticFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
+    pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(OpInfo {
+        name: "aten::nonzero_static",
+        schema: "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::nonzero_static")?;
+            stack.push(ops::nonzero_static(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NonzeroStaticOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(OpInfo {
+        name: "aten::nonzero_static.out",
+        schema: "nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::nonzero_static")?;
+            stack
+                .push(
+                    ops::nonzero_static_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _UnsafeIndexFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[Option<&Tensor>],
+    ) -> Result<Tensor>;
+    pub static _UNSAFE_INDEX: Op<_UnsafeIndexFn> = Op::new(OpInfo {
+        name: "aten::_unsafe_index.Tensor",
+        schema: "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_unsafe_index")?;
+            stack.push(ops::_unsafe_index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _UnsafeIndexPutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[Option<&Tensor>],
+        &Tensor,
+        bool,
+    ) -> Result<Tensor>;
+    pub static _UNSAFE_INDEX_PUT: Op<_UnsafeIndexPutFn> = Op::new(OpInfo {
+        name: "aten::_unsafe_index_put",
+        schema: "_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_unsafe_index_put")?;
+            stack
+                .push(
+                    ops::_unsafe_index_put(
+                            a.tensor(0)?,
+                            &a.opt_tensor_list(1)?,
+                            a.tensor(2)?,
+                            a.bool(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GatherBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+        bool,
+    ) -> Result<Tensor>;
+    pub static GATHER_BACKWARD: Op<GatherBackwardFn> = Op::new(OpInfo {
+        name: "aten::gather_backward",
+        schema: "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::gather_backward")?;
+            stack
+                .push(
+                    ops::gather_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaskedSelectBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static MASKED_SELECT_BACKWARD: Op<MaskedSelectBackwardFn> = Op::new(OpInfo {
+        name: "aten::masked_select_backward",
+        schema: "masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_select_backward")?;
+            stack
+                .push(
+                    ops::masked_select_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ValueSelectingReductionBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+        &[i64],
+        bool,
+    ) -> Result<Tensor>;
+    pub static VALUE_SELECTING_REDUCTION_BACKWARD: Op<
+        ValueSelectingReductionBackwardFn,
+    > = Op::new(OpInfo {
+        name: "aten::value_selecting_reduction_backward",
+        schema: "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::value_selecting_reduction_backward")?;
+            stack
+                .push(
+                    ops::value_selecting_reduction_backward(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.tensor(2)?,
+                            &a.int_list(3, 0)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -2115,6 +2367,133 @@ pub mod ops {
         op::TAKE_ALONG_DIM_OUT.kernel(keys)?(keys, self_, indices, dim, out)?;
         Ok(out)
     }
+    /// `self` with slices of `source` reduced (`prod`, `mean`, `amax`, `amin`) into those of `dim` that `index` names; with those of `self` if `include_self`.
+    ///
+    /// `aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
+    pub fn index_reduce(
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | index.key_set() | source.key_set());
+        op::INDEX_REDUCE
+            .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self)
+    }
+    /// In-place form of [`index_reduce`].
+    ///
+    /// `aten::index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)`
+    pub fn index_reduce_<'a>(
+        self_: &'a Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | index.key_set() | source.key_set());
+        op::INDEX_REDUCE_
+            .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self)?;
+        Ok(self_)
+    }
+    /// Out form of [`index_reduce`].
+    ///
+    /// `aten::index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
+    pub fn index_reduce_out<'a>(
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | index.key_set() | source.key_set() | out.key_set(),
+        );
+        op::INDEX_REDUCE_OUT
+            .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self, out)?;
+        Ok(out)
+    }
+    /// `nonzero` with a fixed number of rows: the first `size`, or `fill_value` where there are fewer.
+    ///
+    /// `aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor`
+    pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NONZERO_STATIC.kernel(keys)?(keys, self_, size, fill_value)
+    }
+    /// Out form of [`nonzero_static`].
+    ///
+    /// `aten::nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn nonzero_static_out<'a>(
+        self_: &Tensor,
+        size: i64,
+        fill_value: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NONZERO_STATIC_OUT.kernel(keys)?(keys, self_, size, fill_value, out)?;
+        Ok(out)
+    }
+    /// `index`, as compilers call it.
+    ///
+    /// `aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor`
+    pub fn _unsafe_index(self_: &Tensor, indices: &[Option<&Tensor>]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.keys());
+        op::_UNSAFE_INDEX.kernel(keys)?(keys, self_, indices)
+    }
+    /// `index_put`, as compilers call it.
+    ///
+    /// `aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
+    pub fn _unsafe_index_put(
+        self_: &Tensor,
+        indices: &[Option<&Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.keys() | values.key_set());
+        op::_UNSAFE_INDEX_PUT.kernel(keys)?(keys, self_, indices, values, accumulate)
+    }
+    /// Gradient of `gather`.
+    ///
+    /// `aten::gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor`
+    pub fn gather_backward(
+        grad: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        sparse_grad: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad.key_set() | self_.key_set() | index.key_set());
+        op::GATHER_BACKWARD.kernel(keys)?(keys, grad, self_, dim, index, sparse_grad)
+    }
+    /// Gradient of `masked_select`.
+    ///
+    /// `aten::masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor`
+    pub fn masked_select_backward(
+        grad: &Tensor,
+        input: &Tensor,
+        mask: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad.key_set() | input.key_set() | mask.key_set());
+        op::MASKED_SELECT_BACKWARD.kernel(keys)?(keys, grad, input, mask)
+    }
+    /// Gradient of a reduction that selects an element, with its index.
+    ///
+    /// `aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor`
+    pub fn value_selecting_reduction_backward(
+        grad: &Tensor,
+        dim: i64,
+        indices: &Tensor,
+        sizes: &[i64],
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad.key_set() | indices.key_set());
+        op::VALUE_SELECTING_REDUCTION_BACKWARD
+            .kernel(keys)?(keys, grad, dim, indices, sizes, keepdim)
+    }
 }
 pub mod native {
     use super::*;
@@ -2855,6 +3234,139 @@ pub mod native {
     ) -> Result<()> {
         out::copy_into(out, &composite::indexing::take_along_dim(self_, indices, dim)?)
     }
+    pub fn index_reduce(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        crate::native::indexing::index_reduce(
+            Out::Fresh,
+            self_,
+            dim,
+            index,
+            source,
+            reduce,
+            include_self,
+        )
+    }
+    pub fn index_reduce_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<()> {
+        crate::native::indexing::index_reduce(
+            Out::InPlace(self_),
+            self_,
+            dim,
+            index,
+            source,
+            reduce,
+            include_self,
+        )?;
+        Ok(())
+    }
+    pub fn index_reduce_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        include_self: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::indexing::index_reduce(
+            Out::Into(&[out]),
+            self_,
+            dim,
+            index,
+            source,
+            reduce,
+            include_self,
+        )?;
+        Ok(())
+    }
+    pub fn nonzero_static(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: i64,
+        fill_value: i64,
+    ) -> Result<Tensor> {
+        crate::native::indexing::nonzero_static(Out::Fresh, self_, size, fill_value)
+    }
+    pub fn nonzero_static_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: i64,
+        fill_value: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::indexing::nonzero_static(
+            Out::Into(&[out]),
+            self_,
+            size,
+            fill_value,
+        )?;
+        Ok(())
+    }
+    pub fn _unsafe_index(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &[Option<&Tensor>],
+    ) -> Result<Tensor> {
+        composite::indexing::_unsafe_index(self_, indices)
+    }
+    pub fn _unsafe_index_put(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &[Option<&Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
+        composite::indexing::_unsafe_index_put(self_, indices, values, accumulate)
+    }
+    pub fn gather_backward(
+        _: DispatchKeySet,
+        grad: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+        index: &Tensor,
+        sparse_grad: bool,
+    ) -> Result<Tensor> {
+        composite::indexing::gather_backward(grad, self_, dim, index, sparse_grad)
+    }
+    pub fn masked_select_backward(
+        _: DispatchKeySet,
+        grad: &Tensor,
+        input: &Tensor,
+        mask: &Tensor,
+    ) -> Result<Tensor> {
+        composite::indexing::masked_select_backward(grad, input, mask)
+    }
+    pub fn value_selecting_reduction_backward(
+        _: DispatchKeySet,
+        grad: &Tensor,
+        dim: i64,
+        indices: &Tensor,
+        sizes: &[i64],
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        composite::indexing::value_selecting_reduction_backward(
+            grad,
+            dim,
+            indices,
+            sizes,
+            keepdim,
+        )
+    }
 }
 impl Tensor {
     /// See [`ops::index`](crate::ops::index).
@@ -3262,6 +3774,84 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::take_along_dim(self, &*indices.into_arg()?, dim)
     }
+    /// See [`ops::index_reduce`](crate::ops::index_reduce).
+    pub fn index_reduce<'o>(
+        &self,
+        dim: i64,
+        index: impl Operand<'o>,
+        source: impl Operand<'o>,
+        reduce: &str,
+    ) -> Result<Tensor> {
+        ops::index_reduce(
+            self,
+            dim,
+            &*index.into_arg()?,
+            &*source.into_arg()?,
+            reduce,
+            true,
+        )
+    }
+    /// See [`ops::index_reduce`](crate::ops::index_reduce).
+    pub fn index_reduce_opt<'o>(
+        &self,
+        dim: i64,
+        index: impl Operand<'o>,
+        source: impl Operand<'o>,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        ops::index_reduce(
+            self,
+            dim,
+            &*index.into_arg()?,
+            &*source.into_arg()?,
+            reduce,
+            include_self,
+        )
+    }
+    /// See [`ops::index_reduce_`](crate::ops::index_reduce_).
+    pub fn index_reduce_<'o>(
+        &self,
+        dim: i64,
+        index: impl Operand<'o>,
+        source: impl Operand<'o>,
+        reduce: &str,
+    ) -> Result<&Tensor> {
+        ops::index_reduce_(
+            self,
+            dim,
+            &*index.into_arg()?,
+            &*source.into_arg()?,
+            reduce,
+            true,
+        )
+    }
+    /// See [`ops::index_reduce_`](crate::ops::index_reduce_).
+    pub fn index_reduce_opt_<'o>(
+        &self,
+        dim: i64,
+        index: impl Operand<'o>,
+        source: impl Operand<'o>,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<&Tensor> {
+        ops::index_reduce_(
+            self,
+            dim,
+            &*index.into_arg()?,
+            &*source.into_arg()?,
+            reduce,
+            include_self,
+        )
+    }
+    /// See [`ops::nonzero_static`](crate::ops::nonzero_static).
+    pub fn nonzero_static(&self, size: i64) -> Result<Tensor> {
+        ops::nonzero_static(self, size, -1)
+    }
+    /// See [`ops::nonzero_static`](crate::ops::nonzero_static).
+    pub fn nonzero_static_opt(&self, size: i64, fill_value: i64) -> Result<Tensor> {
+        ops::nonzero_static(self, size, fill_value)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::INDEX,
@@ -3322,6 +3912,16 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MASKED_SCATTER_OUT,
     &op::TAKE_ALONG_DIM,
     &op::TAKE_ALONG_DIM_OUT,
+    &op::INDEX_REDUCE,
+    &op::INDEX_REDUCE_,
+    &op::INDEX_REDUCE_OUT,
+    &op::NONZERO_STATIC,
+    &op::NONZERO_STATIC_OUT,
+    &op::_UNSAFE_INDEX,
+    &op::_UNSAFE_INDEX_PUT,
+    &op::GATHER_BACKWARD,
+    &op::MASKED_SELECT_BACKWARD,
+    &op::VALUE_SELECTING_REDUCTION_BACKWARD,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -3982,6 +4582,97 @@ static KERNELS: &[Registration] = &[
         &op::TAKE_ALONG_DIM_OUT,
         DispatchKey::CompositeImplicitAutograd,
         &(native::take_along_dim_out as op::TakeAlongDimOutFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE,
+        DispatchKey::Cpu,
+        &(native::index_reduce as op::IndexReduceFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE,
+        DispatchKey::Meta,
+        &(native::index_reduce as op::IndexReduceFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_,
+        DispatchKey::Cpu,
+        &(native::index_reduce_ as op::IndexReduceFn_),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_,
+        DispatchKey::Meta,
+        &(native::index_reduce_ as op::IndexReduceFn_),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_OUT,
+        DispatchKey::Cpu,
+        &(native::index_reduce_out as op::IndexReduceOutFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_OUT,
+        DispatchKey::Meta,
+        &(native::index_reduce_out as op::IndexReduceOutFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::NONZERO_STATIC,
+        DispatchKey::Cpu,
+        &(native::nonzero_static as op::NonzeroStaticFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::NONZERO_STATIC,
+        DispatchKey::Meta,
+        &(native::nonzero_static as op::NonzeroStaticFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::NONZERO_STATIC_OUT,
+        DispatchKey::Cpu,
+        &(native::nonzero_static_out as op::NonzeroStaticOutFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::NONZERO_STATIC_OUT,
+        DispatchKey::Meta,
+        &(native::nonzero_static_out as op::NonzeroStaticOutFn),
+        "aten/src/native/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_INDEX,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_index as op::_UnsafeIndexFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_INDEX_PUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_index_put as op::_UnsafeIndexPutFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::GATHER_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::gather_backward as op::GatherBackwardFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::MASKED_SELECT_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::masked_select_backward as op::MaskedSelectBackwardFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::VALUE_SELECTING_REDUCTION_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::value_selecting_reduction_backward
+            as op::ValueSelectingReductionBackwardFn),
         "aten/src/composite/indexing.rs",
     ),
 ];

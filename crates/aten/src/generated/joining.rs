@@ -59,6 +59,242 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type ConcatFn = fn(DispatchKeySet, &[&Tensor], i64) -> Result<Tensor>;
+    pub static CONCAT: Op<ConcatFn> = Op::new(OpInfo {
+        name: "aten::concat",
+        schema: "concat(Tensor[] tensors, int dim=0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::concat")?;
+            stack.push(ops::concat(&a.tensor_list(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ConcatOutFn = fn(DispatchKeySet, &[&Tensor], i64, &Tensor) -> Result<()>;
+    pub static CONCAT_OUT: Op<ConcatOutFn> = Op::new(OpInfo {
+        name: "aten::concat.out",
+        schema: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::concat")?;
+            stack
+                .push(
+                    ops::concat_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ConcatenateFn = fn(DispatchKeySet, &[&Tensor], i64) -> Result<Tensor>;
+    pub static CONCATENATE: Op<ConcatenateFn> = Op::new(OpInfo {
+        name: "aten::concatenate",
+        schema: "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::concatenate")?;
+            stack.push(ops::concatenate(&a.tensor_list(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ConcatenateOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CONCATENATE_OUT: Op<ConcatenateOutFn> = Op::new(OpInfo {
+        name: "aten::concatenate.out",
+        schema: "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::concatenate")?;
+            stack
+                .push(
+                    ops::concatenate_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static HSTACK: Op<HstackFn> = Op::new(OpInfo {
+        name: "aten::hstack",
+        schema: "hstack(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::hstack")?;
+            stack.push(ops::hstack(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static HSTACK_OUT: Op<HstackOutFn> = Op::new(OpInfo {
+        name: "aten::hstack.out",
+        schema: "hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hstack")?;
+            stack.push(ops::hstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type VstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static VSTACK: Op<VstackFn> = Op::new(OpInfo {
+        name: "aten::vstack",
+        schema: "vstack(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::vstack")?;
+            stack.push(ops::vstack(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type VstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static VSTACK_OUT: Op<VstackOutFn> = Op::new(OpInfo {
+        name: "aten::vstack.out",
+        schema: "vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::vstack")?;
+            stack.push(ops::vstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static DSTACK: Op<DstackFn> = Op::new(OpInfo {
+        name: "aten::dstack",
+        schema: "dstack(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::dstack")?;
+            stack.push(ops::dstack(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static DSTACK_OUT: Op<DstackOutFn> = Op::new(OpInfo {
+        name: "aten::dstack.out",
+        schema: "dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::dstack")?;
+            stack.push(ops::dstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type RowStackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static ROW_STACK: Op<RowStackFn> = Op::new(OpInfo {
+        name: "aten::row_stack",
+        schema: "row_stack(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::row_stack")?;
+            stack.push(ops::row_stack(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type RowStackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static ROW_STACK_OUT: Op<RowStackOutFn> = Op::new(OpInfo {
+        name: "aten::row_stack.out",
+        schema: "row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::row_stack")?;
+            stack.push(ops::row_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ColumnStackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static COLUMN_STACK: Op<ColumnStackFn> = Op::new(OpInfo {
+        name: "aten::column_stack",
+        schema: "column_stack(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::column_stack")?;
+            stack.push(ops::column_stack(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ColumnStackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static COLUMN_STACK_OUT: Op<ColumnStackOutFn> = Op::new(OpInfo {
+        name: "aten::column_stack.out",
+        schema: "column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::column_stack")?;
+            stack.push(ops::column_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BlockDiagFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static BLOCK_DIAG: Op<BlockDiagFn> = Op::new(OpInfo {
+        name: "aten::block_diag",
+        schema: "block_diag(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::block_diag")?;
+            stack.push(ops::block_diag(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BlockDiagOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
+    pub static BLOCK_DIAG_OUT: Op<BlockDiagOutFn> = Op::new(OpInfo {
+        name: "aten::block_diag.out",
+        schema: "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::block_diag")?;
+            stack.push(ops::block_diag_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MeshgridFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
+    pub static MESHGRID: Op<MeshgridFn> = Op::new(OpInfo {
+        name: "aten::meshgrid",
+        schema: "meshgrid(Tensor[] tensors) -> Tensor[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::meshgrid")?;
+            stack.push(ops::meshgrid(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MeshgridIndexingFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &str,
+    ) -> Result<Vec<Tensor>>;
+    pub static MESHGRID_INDEXING: Op<MeshgridIndexingFn> = Op::new(OpInfo {
+        name: "aten::meshgrid.indexing",
+        schema: "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::meshgrid")?;
+            stack.push(ops::meshgrid_indexing(&a.tensor_list(0)?, a.str(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type CartesianProdFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
+    pub static CARTESIAN_PROD: Op<CartesianProdFn> = Op::new(OpInfo {
+        name: "aten::cartesian_prod",
+        schema: "cartesian_prod(Tensor[] tensors) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::cartesian_prod")?;
+            stack.push(ops::cartesian_prod(&a.tensor_list(0)?)?.into());
+            Ok(())
+        },
+        tags: &["maybe_aliasing_or_mutating"],
+    });
+    pub type CombinationsFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
+    pub static COMBINATIONS: Op<CombinationsFn> = Op::new(OpInfo {
+        name: "aten::combinations",
+        schema: "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::combinations")?;
+            stack.push(ops::combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -100,6 +336,178 @@ pub mod ops {
         op::STACK_OUT.kernel(keys)?(keys, tensors, dim, out)?;
         Ok(out)
     }
+    /// `cat` under another name.
+    ///
+    /// `aten::concat(Tensor[] tensors, int dim=0) -> Tensor`
+    pub fn concat(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::CONCAT.kernel(keys)?(keys, tensors, dim)
+    }
+    /// `cat` into a tensor, under another name.
+    ///
+    /// `aten::concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn concat_out<'a>(
+        tensors: &[&Tensor],
+        dim: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::CONCAT_OUT.kernel(keys)?(keys, tensors, dim, out)?;
+        Ok(out)
+    }
+    /// `cat` under another name.
+    ///
+    /// `aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor`
+    pub fn concatenate(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::CONCATENATE.kernel(keys)?(keys, tensors, dim)
+    }
+    /// `cat` into a tensor, under another name.
+    ///
+    /// `aten::concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn concatenate_out<'a>(
+        tensors: &[&Tensor],
+        dim: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::CONCATENATE_OUT.kernel(keys)?(keys, tensors, dim, out)?;
+        Ok(out)
+    }
+    /// The tensors left to right: along dimension 1, or the only one.
+    ///
+    /// `aten::hstack(Tensor[] tensors) -> Tensor`
+    pub fn hstack(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::HSTACK.kernel(keys)?(keys, tensors)
+    }
+    /// `hstack` into a tensor.
+    ///
+    /// `aten::hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hstack_out<'a>(tensors: &[&Tensor], out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::HSTACK_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// The tensors top to bottom: along dimension 0, vectors as rows.
+    ///
+    /// `aten::vstack(Tensor[] tensors) -> Tensor`
+    pub fn vstack(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::VSTACK.kernel(keys)?(keys, tensors)
+    }
+    /// `vstack` into a tensor.
+    ///
+    /// `aten::vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn vstack_out<'a>(tensors: &[&Tensor], out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::VSTACK_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// The tensors front to back: along dimension 2.
+    ///
+    /// `aten::dstack(Tensor[] tensors) -> Tensor`
+    pub fn dstack(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::DSTACK.kernel(keys)?(keys, tensors)
+    }
+    /// `dstack` into a tensor.
+    ///
+    /// `aten::dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn dstack_out<'a>(tensors: &[&Tensor], out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::DSTACK_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// `vstack` under another name.
+    ///
+    /// `aten::row_stack(Tensor[] tensors) -> Tensor`
+    pub fn row_stack(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::ROW_STACK.kernel(keys)?(keys, tensors)
+    }
+    /// `row_stack` into a tensor.
+    ///
+    /// `aten::row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn row_stack_out<'a>(
+        tensors: &[&Tensor],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::ROW_STACK_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// Vectors as columns, matrices left to right.
+    ///
+    /// `aten::column_stack(Tensor[] tensors) -> Tensor`
+    pub fn column_stack(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::COLUMN_STACK.kernel(keys)?(keys, tensors)
+    }
+    /// `column_stack` into a tensor.
+    ///
+    /// `aten::column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn column_stack_out<'a>(
+        tensors: &[&Tensor],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::COLUMN_STACK_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// The matrices along the diagonal of a larger one, zeros elsewhere; dtypes promote.
+    ///
+    /// `aten::block_diag(Tensor[] tensors) -> Tensor`
+    pub fn block_diag(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::BLOCK_DIAG.kernel(keys)?(keys, tensors)
+    }
+    /// Out form of [`block_diag`].
+    ///
+    /// `aten::block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn block_diag_out<'a>(
+        tensors: &[&Tensor],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::BLOCK_DIAG_OUT.kernel(keys)?(keys, tensors, out)?;
+        Ok(out)
+    }
+    /// The grids of some vectors: each expanded along the dimensions of the others.
+    ///
+    /// `aten::meshgrid(Tensor[] tensors) -> Tensor[]`
+    pub fn meshgrid(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(tensors.keys());
+        op::MESHGRID.kernel(keys)?(keys, tensors)
+    }
+    /// `meshgrid` whose first two dimensions follow matrices (`ij`) or coordinates (`xy`).
+    ///
+    /// `aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]`
+    pub fn meshgrid_indexing(
+        tensors: &[&Tensor],
+        indexing: &str,
+    ) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(tensors.keys());
+        op::MESHGRID_INDEXING.kernel(keys)?(keys, tensors, indexing)
+    }
+    /// All tuples of an element of each vector, a row each.
+    ///
+    /// `aten::cartesian_prod(Tensor[] tensors) -> Tensor`
+    pub fn cartesian_prod(tensors: &[&Tensor]) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::CARTESIAN_PROD.kernel(keys)?(keys, tensors)
+    }
+    /// All ways to take `r` elements of a vector, in order, a row each.
+    ///
+    /// `aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor`
+    pub fn combinations(
+        self_: &Tensor,
+        r: i64,
+        with_replacement: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COMBINATIONS.kernel(keys)?(keys, self_, r, with_replacement)
+    }
 }
 pub mod native {
     use super::*;
@@ -127,8 +535,140 @@ pub mod native {
         crate::native::joining::stack(Out::Into(&[out]), tensors, dim)?;
         Ok(())
     }
+    pub fn concat(_: DispatchKeySet, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
+        composite::joining::concat(tensors, dim)
+    }
+    pub fn concat_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        dim: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::concat_out(tensors, dim, out)
+    }
+    pub fn concatenate(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        dim: i64,
+    ) -> Result<Tensor> {
+        composite::joining::concatenate(tensors, dim)
+    }
+    pub fn concatenate_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        dim: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::concatenate_out(tensors, dim, out)
+    }
+    pub fn hstack(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::hstack(tensors)
+    }
+    pub fn hstack_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::hstack_out(tensors, out)
+    }
+    pub fn vstack(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::vstack(tensors)
+    }
+    pub fn vstack_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::vstack_out(tensors, out)
+    }
+    pub fn dstack(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::dstack(tensors)
+    }
+    pub fn dstack_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::dstack_out(tensors, out)
+    }
+    pub fn row_stack(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::row_stack(tensors)
+    }
+    pub fn row_stack_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::row_stack_out(tensors, out)
+    }
+    pub fn column_stack(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::column_stack(tensors)
+    }
+    pub fn column_stack_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        composite::joining::column_stack_out(tensors, out)
+    }
+    pub fn block_diag(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::block_diag(tensors)
+    }
+    pub fn block_diag_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::joining::block_diag(tensors)?)
+    }
+    pub fn meshgrid(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
+        composite::joining::meshgrid(tensors)
+    }
+    pub fn meshgrid_indexing(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        indexing: &str,
+    ) -> Result<Vec<Tensor>> {
+        composite::joining::meshgrid_indexing(tensors, indexing)
+    }
+    pub fn cartesian_prod(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+        composite::joining::cartesian_prod(tensors)
+    }
+    pub fn combinations(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        r: i64,
+        with_replacement: bool,
+    ) -> Result<Tensor> {
+        composite::joining::combinations(self_, r, with_replacement)
+    }
 }
-static OPS: &[&dyn AnyOp] = &[&op::CAT, &op::CAT_OUT, &op::STACK, &op::STACK_OUT];
+static OPS: &[&dyn AnyOp] = &[
+    &op::CAT,
+    &op::CAT_OUT,
+    &op::STACK,
+    &op::STACK_OUT,
+    &op::CONCAT,
+    &op::CONCAT_OUT,
+    &op::CONCATENATE,
+    &op::CONCATENATE_OUT,
+    &op::HSTACK,
+    &op::HSTACK_OUT,
+    &op::VSTACK,
+    &op::VSTACK_OUT,
+    &op::DSTACK,
+    &op::DSTACK_OUT,
+    &op::ROW_STACK,
+    &op::ROW_STACK_OUT,
+    &op::COLUMN_STACK,
+    &op::COLUMN_STACK_OUT,
+    &op::BLOCK_DIAG,
+    &op::BLOCK_DIAG_OUT,
+    &op::MESHGRID,
+    &op::MESHGRID_INDEXING,
+    &op::CARTESIAN_PROD,
+    &op::COMBINATIONS,
+];
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::CAT,
@@ -189,6 +729,126 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::stack_out as op::StackOutFn),
         "aten/src/native/joining.rs",
+    ),
+    Registration::new(
+        &op::CONCAT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::concat as op::ConcatFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::CONCAT_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::concat_out as op::ConcatOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::CONCATENATE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::concatenate as op::ConcatenateFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::CONCATENATE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::concatenate_out as op::ConcatenateOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::HSTACK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::hstack as op::HstackFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::HSTACK_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::hstack_out as op::HstackOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::VSTACK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::vstack as op::VstackFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::VSTACK_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::vstack_out as op::VstackOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::DSTACK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::dstack as op::DstackFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::DSTACK_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::dstack_out as op::DstackOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::ROW_STACK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::row_stack as op::RowStackFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::ROW_STACK_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::row_stack_out as op::RowStackOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::COLUMN_STACK,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::column_stack as op::ColumnStackFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::COLUMN_STACK_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::column_stack_out as op::ColumnStackOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::BLOCK_DIAG,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::block_diag as op::BlockDiagFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::BLOCK_DIAG_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::block_diag_out as op::BlockDiagOutFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::MESHGRID,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::meshgrid as op::MeshgridFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::MESHGRID_INDEXING,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::meshgrid_indexing as op::MeshgridIndexingFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::CARTESIAN_PROD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::cartesian_prod as op::CartesianProdFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::COMBINATIONS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::combinations as op::CombinationsFn),
+        "aten/src/composite/joining.rs",
     ),
 ];
 inventory::submit! {

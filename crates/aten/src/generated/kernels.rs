@@ -4,6 +4,95 @@
 use std::sync::OnceLock;
 use tensor_core::{DType, Device, DeviceType, Result};
 use crate::kernels::*;
+/// The kernels of `attention`: a column a dtype.
+pub struct AttentionKernels {
+    /// `flash_attention`
+    pub attention: Columns<AttentionKernel>,
+    /// `flash_attention_backward`
+    pub attention_backward: Columns<AttentionBackwardKernel>,
+}
+impl AttentionKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        attention: Columns::NONE,
+        attention_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("attention", self.attention.dtypes()), ("attention_backward", self
+            .attention_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `attention`: what it submits.
+pub struct AttentionTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static AttentionKernels,
+}
+inventory::collect!(AttentionTable);
+/// The kernels of `attention` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn attention(device: Device) -> Result<&'static AttentionKernels> {
+    static FOUND: [OnceLock<Option<&'static AttentionKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<AttentionTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("attention", device))
+}
+/// The kernels of `batch_norm`: a column a dtype.
+pub struct BatchNormKernels {
+    /// `batch_norm`
+    pub norm: Columns<ChannelNormKernel>,
+    /// `batch_norm_backward_cpu`
+    pub norm_backward: Columns<ChannelNormBackwardKernel>,
+}
+impl BatchNormKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        norm: Columns::NONE,
+        norm_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("norm", self.norm.dtypes()), ("norm_backward", self.norm_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `batch_norm`: what it submits.
+pub struct BatchNormTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static BatchNormKernels,
+}
+inventory::collect!(BatchNormTable);
+/// The kernels of `batch_norm` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn batch_norm(device: Device) -> Result<&'static BatchNormKernels> {
+    static FOUND: [OnceLock<Option<&'static BatchNormKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<BatchNormTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("batch_norm", device))
+}
 /// The kernels of `convolution`: a column a dtype.
 pub struct ConvolutionKernels {
     /// `slow_conv_transpose2d_out_cpu`
@@ -88,6 +177,51 @@ pub fn copy(device: Device) -> Result<&'static CopyKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("copy", device))
+}
+/// The kernels of `embedding`: a column a dtype.
+pub struct EmbeddingKernels {
+    /// `index_select`
+    pub embedding: Columns<LookupKernel>,
+    /// `embedding_dense_backward_cpu`
+    pub embedding_backward: Columns<LookupBackwardKernel>,
+}
+impl EmbeddingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        embedding: Columns::NONE,
+        embedding_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("embedding", self.embedding.dtypes()), ("embedding_backward", self
+            .embedding_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `embedding`: what it submits.
+pub struct EmbeddingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static EmbeddingKernels,
+}
+inventory::collect!(EmbeddingTable);
+/// The kernels of `embedding` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn embedding(device: Device) -> Result<&'static EmbeddingKernels> {
+    static FOUND: [OnceLock<Option<&'static EmbeddingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<EmbeddingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("embedding", device))
 }
 /// The kernels of `fill`: a column a dtype.
 pub struct FillKernels {
@@ -269,6 +403,92 @@ pub fn joining(device: Device) -> Result<&'static JoiningKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("joining", device))
+}
+/// The kernels of `layer_norm`: a column a dtype.
+pub struct LayerNormKernels {
+    /// `LayerNormKernelImpl`
+    pub norm: Columns<RowNormKernel>,
+    /// `LayerNormBackwardKernelImpl`
+    pub norm_backward: Columns<RowNormBackwardKernel>,
+}
+impl LayerNormKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        norm: Columns::NONE,
+        norm_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("norm", self.norm.dtypes()), ("norm_backward", self.norm_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `layer_norm`: what it submits.
+pub struct LayerNormTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static LayerNormKernels,
+}
+inventory::collect!(LayerNormTable);
+/// The kernels of `layer_norm` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn layer_norm(device: Device) -> Result<&'static LayerNormKernels> {
+    static FOUND: [OnceLock<Option<&'static LayerNormKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<LayerNormTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("layer_norm", device))
+}
+/// The kernels of `loss`: a column a dtype.
+pub struct LossKernels {
+    /// `nll_loss_out_frame`
+    pub nll: Columns<ClassLossKernel>,
+    /// `nll_loss_backward_out_frame`
+    pub nll_backward: Columns<ClassLossBackwardKernel>,
+}
+impl LossKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        nll: Columns::NONE,
+        nll_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("nll", self.nll.dtypes()), ("nll_backward", self.nll_backward.dtypes())]
+    }
+}
+/// A backend's kernels of `loss`: what it submits.
+pub struct LossTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static LossKernels,
+}
+inventory::collect!(LossTable);
+/// The kernels of `loss` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn loss(device: Device) -> Result<&'static LossKernels> {
+    static FOUND: [OnceLock<Option<&'static LossKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<LossTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("loss", device))
 }
 /// The kernels of `matmul`: a column a dtype.
 pub struct MatmulKernels {
@@ -800,6 +1020,58 @@ pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
 }
+/// The kernels of `softmax`: a column a dtype.
+pub struct SoftmaxKernels {
+    /// `log_softmax_lastdim_kernel_impl`
+    pub log_softmax: Columns<ScanKernel>,
+    /// `log_softmax_backward_lastdim_kernel_impl`
+    pub log_softmax_backward: Columns<ScanBackwardKernel>,
+    /// `softmax_lastdim_kernel_impl`
+    pub softmax: Columns<ScanKernel>,
+    /// `softmax_backward_lastdim_kernel_impl`
+    pub softmax_backward: Columns<ScanBackwardKernel>,
+}
+impl SoftmaxKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        log_softmax: Columns::NONE,
+        log_softmax_backward: Columns::NONE,
+        softmax: Columns::NONE,
+        softmax_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("log_softmax", self.log_softmax.dtypes()), ("log_softmax_backward", self
+            .log_softmax_backward.dtypes()), ("softmax", self.softmax.dtypes()),
+            ("softmax_backward", self.softmax_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `softmax`: what it submits.
+pub struct SoftmaxTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static SoftmaxKernels,
+}
+inventory::collect!(SoftmaxTable);
+/// The kernels of `softmax` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn softmax(device: Device) -> Result<&'static SoftmaxKernels> {
+    static FOUND: [OnceLock<Option<&'static SoftmaxKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<SoftmaxTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("softmax", device))
+}
 /// The kernels of `triangular`: a column a dtype.
 pub struct TriangularKernels {
     /// `tril_triu`
@@ -840,11 +1112,20 @@ pub fn triangular(device: Device) -> Result<&'static TriangularKernels> {
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
+    if let Ok(table) = attention(device) {
+        all.push(("attention", table.coverage()));
+    }
+    if let Ok(table) = batch_norm(device) {
+        all.push(("batch_norm", table.coverage()));
+    }
     if let Ok(table) = convolution(device) {
         all.push(("convolution", table.coverage()));
     }
     if let Ok(table) = copy(device) {
         all.push(("copy", table.coverage()));
+    }
+    if let Ok(table) = embedding(device) {
+        all.push(("embedding", table.coverage()));
     }
     if let Ok(table) = fill(device) {
         all.push(("fill", table.coverage()));
@@ -857,6 +1138,12 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = joining(device) {
         all.push(("joining", table.coverage()));
+    }
+    if let Ok(table) = layer_norm(device) {
+        all.push(("layer_norm", table.coverage()));
+    }
+    if let Ok(table) = loss(device) {
+        all.push(("loss", table.coverage()));
     }
     if let Ok(table) = matmul(device) {
         all.push(("matmul", table.coverage()));
@@ -875,6 +1162,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = reduce(device) {
         all.push(("reduce", table.coverage()));
+    }
+    if let Ok(table) = softmax(device) {
+        all.push(("softmax", table.coverage()));
     }
     if let Ok(table) = triangular(device) {
         all.push(("triangular", table.coverage()));

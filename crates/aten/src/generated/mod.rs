@@ -2,84 +2,136 @@
 //! Operators, written from `native_functions.yaml`: a file a family.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 pub mod kernels;
+mod attention;
+mod axes;
+mod batch_norm;
 mod complex;
 mod convolution;
 mod copy;
+mod diagonal;
+mod dropout;
+mod embedding;
 mod factory;
 mod fill;
 mod flip;
 mod indexing;
 mod joining;
+mod layer_norm;
+mod loss;
 mod matmul;
 mod pointwise;
 mod pooling;
 mod random;
 mod range;
 mod reduce;
+mod repeating;
+mod reshaping;
+mod softmax;
+mod splitting;
 mod triangular;
 mod view;
+mod view_copy;
 /// The typed operators, as the dispatcher knows them.
 pub mod op {
+    pub use super::attention::op::*;
+    pub use super::axes::op::*;
+    pub use super::batch_norm::op::*;
     pub use super::complex::op::*;
     pub use super::convolution::op::*;
     pub use super::copy::op::*;
+    pub use super::diagonal::op::*;
+    pub use super::dropout::op::*;
+    pub use super::embedding::op::*;
     pub use super::factory::op::*;
     pub use super::fill::op::*;
     pub use super::flip::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
+    pub use super::layer_norm::op::*;
+    pub use super::loss::op::*;
     pub use super::matmul::op::*;
     pub use super::pointwise::op::*;
     pub use super::pooling::op::*;
     pub use super::random::op::*;
     pub use super::range::op::*;
     pub use super::reduce::op::*;
+    pub use super::repeating::op::*;
+    pub use super::reshaping::op::*;
+    pub use super::softmax::op::*;
+    pub use super::splitting::op::*;
     pub use super::triangular::op::*;
     pub use super::view::op::*;
+    pub use super::view_copy::op::*;
 }
 /// Every overload as a function that takes all its arguments.
 pub mod ops {
+    pub use super::attention::ops::*;
+    pub use super::axes::ops::*;
+    pub use super::batch_norm::ops::*;
     pub use super::complex::ops::*;
     pub use super::convolution::ops::*;
     pub use super::copy::ops::*;
+    pub use super::diagonal::ops::*;
+    pub use super::dropout::ops::*;
+    pub use super::embedding::ops::*;
     pub use super::factory::ops::*;
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
+    pub use super::layer_norm::ops::*;
+    pub use super::loss::ops::*;
     pub use super::matmul::ops::*;
     pub use super::pointwise::ops::*;
     pub use super::pooling::ops::*;
     pub use super::random::ops::*;
     pub use super::range::ops::*;
     pub use super::reduce::ops::*;
+    pub use super::repeating::ops::*;
+    pub use super::reshaping::ops::*;
+    pub use super::softmax::ops::*;
+    pub use super::splitting::ops::*;
     pub use super::triangular::ops::*;
     pub use super::view::ops::*;
+    pub use super::view_copy::ops::*;
 }
 /// What runs below autograd, for backends from outside to register at their key: shape rules around the kernels of
 /// their own tables.
 pub mod wrappers {
+    pub use super::attention::native::*;
+    pub use super::axes::native::*;
+    pub use super::batch_norm::native::*;
     pub use super::complex::native::*;
     pub use super::convolution::native::*;
     pub use super::copy::native::*;
+    pub use super::diagonal::native::*;
+    pub use super::dropout::native::*;
+    pub use super::embedding::native::*;
     pub use super::factory::native::*;
     pub use super::fill::native::*;
     pub use super::flip::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
+    pub use super::layer_norm::native::*;
+    pub use super::loss::native::*;
     pub use super::matmul::native::*;
     pub use super::pointwise::native::*;
     pub use super::pooling::native::*;
     pub use super::random::native::*;
     pub use super::range::native::*;
     pub use super::reduce::native::*;
+    pub use super::repeating::native::*;
+    pub use super::reshaping::native::*;
+    pub use super::softmax::native::*;
+    pub use super::splitting::native::*;
     pub use super::triangular::native::*;
     pub use super::view::native::*;
+    pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "00263ffae04d4134";
+pub const STAMP: &str = "209e63e08cd1c231";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 944;
+pub const KERNELS: usize = 1216;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

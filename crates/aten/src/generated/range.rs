@@ -450,6 +450,254 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type LogspaceFn = fn(
+        DispatchKeySet,
+        Scalar,
+        Scalar,
+        i64,
+        f64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static LOGSPACE: Op<LogspaceFn> = Op::new(OpInfo {
+        name: "aten::logspace",
+        schema: "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace(
+                            a.scalar(0)?,
+                            a.scalar(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.opt_dtype(4)?,
+                            a.opt_layout(5)?,
+                            a.opt_device(6)?,
+                            a.opt_bool(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        Scalar,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGSPACE_OUT: Op<LogspaceOutFn> = Op::new(OpInfo {
+        name: "aten::logspace.out",
+        schema: "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_out(
+                            a.scalar(0)?,
+                            a.scalar(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceTensorTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static LOGSPACE_TENSOR_TENSOR: Op<LogspaceTensorTensorFn> = Op::new(OpInfo {
+        name: "aten::logspace.Tensor_Tensor",
+        schema: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_tensor_tensor(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.opt_dtype(4)?,
+                            a.opt_layout(5)?,
+                            a.opt_device(6)?,
+                            a.opt_bool(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceTensorTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGSPACE_TENSOR_TENSOR_OUT: Op<LogspaceTensorTensorOutFn> = Op::new(OpInfo {
+        name: "aten::logspace.Tensor_Tensor_out",
+        schema: "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_tensor_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceTensorScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        i64,
+        f64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static LOGSPACE_TENSOR_SCALAR: Op<LogspaceTensorScalarFn> = Op::new(OpInfo {
+        name: "aten::logspace.Tensor_Scalar",
+        schema: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_tensor_scalar(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.opt_dtype(4)?,
+                            a.opt_layout(5)?,
+                            a.opt_device(6)?,
+                            a.opt_bool(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceTensorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGSPACE_TENSOR_SCALAR_OUT: Op<LogspaceTensorScalarOutFn> = Op::new(OpInfo {
+        name: "aten::logspace.Tensor_Scalar_out",
+        schema: "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_tensor_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        i64,
+        f64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static LOGSPACE_SCALAR_TENSOR: Op<LogspaceScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::logspace.Scalar_Tensor",
+        schema: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_scalar_tensor(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.opt_dtype(4)?,
+                            a.opt_layout(5)?,
+                            a.opt_device(6)?,
+                            a.opt_bool(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogspaceScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGSPACE_SCALAR_TENSOR_OUT: Op<LogspaceScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::logspace.Scalar_Tensor_out",
+        schema: "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::logspace")?;
+            stack
+                .push(
+                    ops::logspace_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -700,6 +948,152 @@ pub mod ops {
         let keys = tls::effective(end.key_set() | out.key_set());
         op::LINSPACE_SCALAR_TENSOR_OUT
             .kernel(keys)?(keys, start.into(), end, steps, out)?;
+        Ok(out)
+    }
+    /// `steps` powers of `base` whose exponents lie from `start` to `end`, both included, at equal distances.
+    ///
+    /// `aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn logspace(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::LOGSPACE
+            .kernel(
+                keys,
+            )?(
+            keys,
+            start.into(),
+            end.into(),
+            steps,
+            base,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    /// Out form of [`logspace`].
+    ///
+    /// `aten::logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logspace_out<'a>(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::LOGSPACE_OUT
+            .kernel(keys)?(keys, start.into(), end.into(), steps, base, out)?;
+        Ok(out)
+    }
+    /// `logspace` between the values of 0-dim tensors.
+    ///
+    /// `aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn logspace_tensor_tensor(
+        start: &Tensor,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(start.key_set() | end.key_set());
+        op::LOGSPACE_TENSOR_TENSOR
+            .kernel(
+                keys,
+            )?(keys, start, end, steps, base, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`logspace_tensor_tensor`].
+    ///
+    /// `aten::logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logspace_tensor_tensor_out<'a>(
+        start: &Tensor,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(start.key_set() | end.key_set() | out.key_set());
+        op::LOGSPACE_TENSOR_TENSOR_OUT
+            .kernel(keys)?(keys, start, end, steps, base, out)?;
+        Ok(out)
+    }
+    /// `logspace` from the value of a 0-dim tensor.
+    ///
+    /// `aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn logspace_tensor_scalar(
+        start: &Tensor,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(start.key_set());
+        op::LOGSPACE_TENSOR_SCALAR
+            .kernel(
+                keys,
+            )?(keys, start, end.into(), steps, base, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`logspace_tensor_scalar`].
+    ///
+    /// `aten::logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logspace_tensor_scalar_out<'a>(
+        start: &Tensor,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(start.key_set() | out.key_set());
+        op::LOGSPACE_TENSOR_SCALAR_OUT
+            .kernel(keys)?(keys, start, end.into(), steps, base, out)?;
+        Ok(out)
+    }
+    /// `logspace` to the value of a 0-dim tensor.
+    ///
+    /// `aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn logspace_scalar_tensor(
+        start: impl Into<Scalar>,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(end.key_set());
+        op::LOGSPACE_SCALAR_TENSOR
+            .kernel(
+                keys,
+            )?(keys, start.into(), end, steps, base, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`logspace_scalar_tensor`].
+    ///
+    /// `aten::logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logspace_scalar_tensor_out<'a>(
+        start: impl Into<Scalar>,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(end.key_set() | out.key_set());
+        op::LOGSPACE_SCALAR_TENSOR_OUT
+            .kernel(keys)?(keys, start.into(), end, steps, base, out)?;
         Ok(out)
     }
 }
@@ -970,6 +1364,182 @@ pub mod native {
             )?,
         )
     }
+    pub fn logspace(
+        _: DispatchKeySet,
+        start: Scalar,
+        end: Scalar,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::range::logspace(
+            start,
+            end,
+            steps,
+            base,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn logspace_out(
+        _: DispatchKeySet,
+        start: Scalar,
+        end: Scalar,
+        steps: i64,
+        base: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::range::logspace(
+                start,
+                end,
+                steps,
+                base,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn logspace_tensor_tensor(
+        _: DispatchKeySet,
+        start: &Tensor,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::range::logspace_tensor_tensor(
+            start,
+            end,
+            steps,
+            base,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn logspace_tensor_tensor_out(
+        _: DispatchKeySet,
+        start: &Tensor,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::range::logspace_tensor_tensor(
+                start,
+                end,
+                steps,
+                base,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn logspace_tensor_scalar(
+        _: DispatchKeySet,
+        start: &Tensor,
+        end: Scalar,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::range::logspace_tensor_scalar(
+            start,
+            end,
+            steps,
+            base,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn logspace_tensor_scalar_out(
+        _: DispatchKeySet,
+        start: &Tensor,
+        end: Scalar,
+        steps: i64,
+        base: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::range::logspace_tensor_scalar(
+                start,
+                end,
+                steps,
+                base,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
+    pub fn logspace_scalar_tensor(
+        _: DispatchKeySet,
+        start: Scalar,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::range::logspace_scalar_tensor(
+            start,
+            end,
+            steps,
+            base,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn logspace_scalar_tensor_out(
+        _: DispatchKeySet,
+        start: Scalar,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::range::logspace_scalar_tensor(
+                start,
+                end,
+                steps,
+                base,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::ARANGE,
@@ -989,6 +1559,14 @@ static OPS: &[&dyn AnyOp] = &[
     &op::LINSPACE_TENSOR_SCALAR_OUT,
     &op::LINSPACE_SCALAR_TENSOR,
     &op::LINSPACE_SCALAR_TENSOR_OUT,
+    &op::LOGSPACE,
+    &op::LOGSPACE_OUT,
+    &op::LOGSPACE_TENSOR_TENSOR,
+    &op::LOGSPACE_TENSOR_TENSOR_OUT,
+    &op::LOGSPACE_TENSOR_SCALAR,
+    &op::LOGSPACE_TENSOR_SCALAR_OUT,
+    &op::LOGSPACE_SCALAR_TENSOR,
+    &op::LOGSPACE_SCALAR_TENSOR_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1091,6 +1669,54 @@ static KERNELS: &[Registration] = &[
         &op::LINSPACE_SCALAR_TENSOR_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::linspace_scalar_tensor_out as op::LinspaceScalarTensorOutFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace as op::LogspaceFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_out as op::LogspaceOutFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_TENSOR_TENSOR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_tensor_tensor as op::LogspaceTensorTensorFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_TENSOR_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_tensor_tensor_out as op::LogspaceTensorTensorOutFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_TENSOR_SCALAR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_tensor_scalar as op::LogspaceTensorScalarFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_TENSOR_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_tensor_scalar_out as op::LogspaceTensorScalarOutFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_SCALAR_TENSOR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_scalar_tensor as op::LogspaceScalarTensorFn),
+        "aten/src/composite/range.rs",
+    ),
+    Registration::new(
+        &op::LOGSPACE_SCALAR_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::logspace_scalar_tensor_out as op::LogspaceScalarTensorOutFn),
         "aten/src/composite/range.rs",
     ),
 ];

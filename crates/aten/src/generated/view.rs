@@ -114,6 +114,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ReshapeAliasFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static _RESHAPE_ALIAS: Op<_ReshapeAliasFn> = Op::new(OpInfo {
+        name: "aten::_reshape_alias",
+        schema: "_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_reshape_alias")?;
+            stack
+                .push(
+                    ops::_reshape_alias(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            &a.int_list(2, 0)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ReshapeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static RESHAPE_AS: Op<ReshapeAsFn> = Op::new(OpInfo {
         name: "aten::reshape_as",
@@ -604,6 +628,17 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::RESHAPE.kernel(keys)?(keys, self_, shape)
     }
+    /// The view that `reshape` makes of a tensor that is not contiguous.
+    ///
+    /// `aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)`
+    pub fn _reshape_alias(
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::_RESHAPE_ALIAS.kernel(keys)?(keys, self_, size, stride)
+    }
     /// `reshape` with another tensor's shape.
     ///
     /// `aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)`
@@ -912,6 +947,14 @@ pub mod native {
     pub fn reshape(_: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
         composite::view::reshape(self_, shape)
     }
+    pub fn _reshape_alias(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+    ) -> Result<Tensor> {
+        composite::view::_reshape_alias(self_, size, stride)
+    }
     pub fn reshape_as(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1131,6 +1174,10 @@ impl Tensor {
     pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         ops::reshape(self, shape)
     }
+    /// See [`ops::_reshape_alias`](crate::ops::_reshape_alias).
+    pub fn _reshape_alias(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
+        ops::_reshape_alias(self, size, stride)
+    }
     /// See [`ops::reshape_as`](crate::ops::reshape_as).
     pub fn reshape_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::reshape_as(self, &*other.into_arg()?)
@@ -1305,6 +1352,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::VIEW_DTYPE,
     &op::VIEW_AS,
     &op::RESHAPE,
+    &op::_RESHAPE_ALIAS,
     &op::RESHAPE_AS,
     &op::EXPAND,
     &op::EXPAND_AS,
@@ -1386,6 +1434,12 @@ static KERNELS: &[Registration] = &[
         &op::RESHAPE,
         DispatchKey::CompositeImplicitAutograd,
         &(native::reshape as op::ReshapeFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::_RESHAPE_ALIAS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_reshape_alias as op::_ReshapeAliasFn),
         "aten/src/composite/view.rs",
     ),
     Registration::new(

@@ -1,11 +1,12 @@
-//! Tensors joined along a dimension that they have.
+//! Tensors joined along a dimension that they have, or along a new one.
 
 use smallvec::SmallVec;
 use tensor_core::iter::IterConfig;
 use tensor_core::promotion::{ResultType, can_cast};
-use tensor_core::strides::{self, Dims, wrap_dim};
-use tensor_core::{MemoryFormat, Result, check, check_type, check_value, overlap};
+use tensor_core::strides::{self, Dims, show, wrap_dim};
+use tensor_core::{MemoryFormat, Result, bail, check, check_type, check_value, overlap};
 
+use crate::composite::view;
 use crate::out::{Out, Spec};
 use crate::{Tensor, kernels};
 
@@ -117,4 +118,28 @@ fn join(out: &Tensor, parts: &[&Tensor], dim: usize) -> Result<()> {
         start += width;
     }
     Ok(())
+}
+
+/// Tensors of one shape along a new dimension.
+pub fn stack(out: Out<'_>, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
+    let Some(first) = tensors.first() else {
+        bail!(Runtime, "stack expects a non-empty TensorList");
+    };
+    let d = wrap_dim(dim, first.dim() + 1)?;
+    for (i, x) in tensors.iter().enumerate() {
+        check!(
+            x.sizes() == first.sizes(),
+            "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {i}",
+            show(first.sizes()),
+            show(x.sizes())
+        );
+    }
+    if d < first.dim() && matches!(out, Out::Fresh) {
+        // A dimension can always be split by a view.
+        let mut sizes = Dims::from_slice(first.sizes());
+        sizes.insert(d, tensors.len() as i64);
+        return view::view(&cat(out, tensors, d as i64)?, &sizes);
+    }
+    let columns = tensors.iter().map(|x| view::unsqueeze(x, d as i64)).collect::<Result<SmallVec<[Tensor; 8]>>>()?;
+    cat(out, &columns.iter().collect::<SmallVec<[&Tensor; 8]>>(), d as i64)
 }

@@ -235,9 +235,25 @@ pub fn addbmm(
 ) -> Result<Tensor> {
     let [b, n, m] = batch_sizes(batch1, batch2)?;
     let k = batch1.sizes()[2];
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == batch2.dtype(),
+            "self and mat2 must have the same dtype, but got {} and {}",
+            target.dtype().cpp_name(),
+            batch2.dtype().cpp_name()
+        );
+    }
     let rows = ops::reshape(&view::permute(batch1, &[1, 0, 2])?, &[n, b * k])?;
     let columns = ops::reshape(batch2, &[b * k, m])?;
-    addmm(out, self_, &rows, &columns, beta, alpha)
+    match out {
+        // Alone among its kind, this in-place form takes the shape of its result.
+        Out::InPlace(target) if target.sizes() != [n, m] => {
+            let result = addmm(Out::Fresh, self_, &rows, &columns, beta, alpha)?;
+            crate::out::copy_into(target, &result)?;
+            Ok(target.clone())
+        }
+        _ => addmm(out, self_, &rows, &columns, beta, alpha),
+    }
 }
 
 fn check_matrix_vector(self_dim: usize, n: i64, one: bool, mat: &Tensor, vec: &Tensor) -> Result<()> {

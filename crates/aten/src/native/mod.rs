@@ -1,13 +1,19 @@
 //! Native functions: checks, shapes and the call of a kernel, once for the functional, in-place and out forms.
 //! A file a family, a function an overload.
 
+pub mod batch_norm;
+pub mod attention;
 pub mod convolution;
+pub mod embedding;
 pub mod flip;
 pub mod indexing;
 pub mod joining;
 pub mod lanes;
+pub mod layer_norm;
+pub mod loss;
 pub mod matmul;
 pub mod pointwise;
 pub mod pooling;
 pub mod reduce;
+pub mod softmax;
 pub mod triangular;

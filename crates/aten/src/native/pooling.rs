@@ -141,13 +141,15 @@ impl Params {
             return Ok(());
         }
         check!(ranks, "{}: Expected 4D or 5D tensor for input, but got: {}", self.name, list(sizes));
-        check!(
-            !sizes[skip..].contains(&0),
-            "{}: Expected input's non-batch dimensions to have positive length, but input has a shape of {} and \
-             non-batch dimension 0 has length zero!",
-            self.name,
-            list(sizes)
-        );
+        if let Some(d) = sizes.iter().position(|&size| size == 0).filter(|&d| d >= skip) {
+            bail!(
+                Runtime,
+                "{}_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch dimensions, but \
+                 input has sizes {} with dimension {d} being empty",
+                self.name,
+                list(sizes)
+            );
+        }
         Ok(())
     }
 

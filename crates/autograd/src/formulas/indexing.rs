@@ -59,7 +59,7 @@ pub fn scatter_reduce_backward(
             (share.clone(), gather(&share)?)
         }
         "prod" => prod_backward(grad, self_, dim, index, src, include_self, result)?,
-        "amax" | "amin" => {
+        "amax" | "amin" | "max" | "min" => {
             let (self_wins, src_wins) = (ops::eq(self_, result)?, ops::eq(src, &gather(result)?)?);
             let number = |x: &Tensor| super::cast(x, self_.dtype());
             let winners = count(&number(&self_wins)?, &number(&src_wins)?)?;
@@ -144,4 +144,32 @@ pub fn masked_scatter_source_backward(grad: &Tensor, mask: &Tensor, sizes: &[i64
         return ops::reshape(&taken, sizes);
     }
     ops::reshape(&ops::cat(&[&taken, &zeros(&[missing], &Options::of(grad))?], 0)?, sizes)
+}
+
+/// Gradient of `index_fill` for the value: the sum over what was filled, each element once.
+pub fn index_fill_value_backward(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let all = ops::ones(grad.sizes(), Some(tensor_core::DType::Bool), None, Some(grad.device()), None)?;
+    let kept = ops::index_fill_int_scalar(&all, dim, index, false)?;
+    ops::sum(&ops::masked_fill_scalar(grad, &kept, 0)?, None)
+}
+
+/// Gradients of `index_reduce` for `self` and `source`: those of `scatter_reduce` with each slice's index at all of its
+/// elements.
+#[allow(clippy::too_many_arguments)]
+pub fn index_reduce_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    result: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let mut shape = vec![1; source.dim()];
+    if let Some(along) = shape.get_mut(tensor_core::strides::wrap_dim(dim, source.dim())?) {
+        *along = index.numel();
+    }
+    let index = ops::expand(&ops::reshape(index, &shape)?, source.sizes(), false)?;
+    scatter_reduce_backward(grad, self_, dim, &index, source, reduce, include_self, result)
 }

@@ -7,12 +7,7 @@ use tensor_core::{DType, Result};
 use super::handle_r_to_c;
 
 /// Gradients of `cat`: the slices that the tensors became. A 1-d tensor without elements became none.
-pub fn cat_tensors_backward(
-    grad: &Tensor,
-    sizes: &[Dims],
-    dtypes: &[DType],
-    dim: i64,
-) -> Result<Vec<Option<Tensor>>> {
+pub fn cat_tensors_backward(grad: &Tensor, sizes: &[Dims], dtypes: &[DType], dim: i64) -> Result<Vec<Option<Tensor>>> {
     let legacy = |sizes: &Dims| sizes.as_slice() == [0];
     let ndim = sizes.iter().find(|sizes| !legacy(sizes)).map_or(1, |sizes| sizes.len());
     let d = wrap_dim(dim, ndim)?;
@@ -34,4 +29,21 @@ pub fn cat_tensors_backward(
 pub fn stack_tensors_backward(grad: &Tensor, dtypes: &[DType], dim: i64) -> Result<Vec<Option<Tensor>>> {
     let slices = ops::unbind_int(grad, dim)?;
     slices.iter().zip(dtypes).map(|(grad, &dtype)| handle_r_to_c(dtype, grad).map(Some)).collect()
+}
+
+/// Gradients of `block_diag`: the blocks on the diagonal.
+pub fn block_diag_backward(grad: &Tensor, sizes: &[Dims], dtypes: &[DType]) -> Result<Vec<Option<Tensor>>> {
+    let (mut row, mut column) = (0, 0);
+    let mut grads = Vec::with_capacity(sizes.len());
+    for (sizes, &dtype) in sizes.iter().zip(dtypes) {
+        let (n, m) = match sizes.as_slice() {
+            [] => (1, 1),
+            [m] => (1, *m),
+            [n, m, ..] => (*n, *m),
+        };
+        let block = ops::narrow(&ops::narrow(grad, 0, row, n)?, 1, column, m)?;
+        grads.push(Some(handle_r_to_c(dtype, &ops::reshape(&block, sizes)?)?));
+        (row, column) = (row + n, column + m);
+    }
+    Ok(grads)
 }

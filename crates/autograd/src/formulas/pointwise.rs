@@ -90,18 +90,24 @@ pub fn minimum_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor>
     extremum_backward(grad, &ops::gt(a, b)?, &ops::eq(a, b)?)
 }
 
-/// Gradient of `clamp`: flows where the element is within the bounds.
+/// Gradient of `clamp`: flows where the element is strictly within the bounds.
 pub fn clamp_backward(grad: &Tensor, x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let above = min.map(|min| ops::ge_scalar(x, min)).transpose()?;
-    let below = max.map(|max| ops::le_scalar(x, max)).transpose()?;
+    let above = min.map(|min| ops::gt_scalar(x, min)).transpose()?;
+    let below = max.map(|max| ops::lt_scalar(x, max)).transpose()?;
     within(grad, above, below)
 }
 
 /// Gradient of `clamp` by tensors with respect to `self`.
 pub fn clamp_backward_tensor(grad: &Tensor, x: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    let above = min.map(|min| ops::ge(x, min)).transpose()?;
-    let below = max.map(|max| ops::le(x, max)).transpose()?;
-    within(grad, above, below)
+    match (min, max) {
+        (Some(min), Some(max)) => {
+            let outside = ops::logical_or(&ops::lt(x, min)?, &ops::gt(x, max)?)?;
+            ops::masked_fill_scalar(grad, &outside, zero())
+        }
+        (Some(min), None) => maximum_backward(grad, x, min),
+        (None, Some(max)) => minimum_backward(grad, x, max),
+        (None, None) => Ok(grad.clone()),
+    }
 }
 
 fn within(grad: &Tensor, above: Option<Tensor>, below: Option<Tensor>) -> Result<Tensor> {
@@ -132,8 +138,8 @@ pub fn clamp_backward_min_max(
                 grads.1 = Some(keep(grad, &taken)?);
             }
         }
-        (Some(min), None) if need[0] => grads.0 = Some(keep(grad, &ops::lt(x, min)?)?),
-        (None, Some(max)) if need[1] => grads.1 = Some(keep(grad, &ops::gt(x, max)?)?),
+        (Some(min), None) if need[0] => grads.0 = Some(maximum_backward(grad, min, x)?),
+        (None, Some(max)) if need[1] => grads.1 = Some(minimum_backward(grad, max, x)?),
         _ => {}
     }
     Ok(grads)
@@ -141,12 +147,12 @@ pub fn clamp_backward_min_max(
 
 /// Gradient of `clamp_min` by a number.
 pub fn clamp_min_backward(grad: &Tensor, x: &Tensor, min: Scalar) -> Result<Tensor> {
-    keep(grad, &ops::ge_scalar(x, min)?)
+    keep(grad, &ops::gt_scalar(x, min)?)
 }
 
 /// Gradient of `clamp_max` by a number.
 pub fn clamp_max_backward(grad: &Tensor, x: &Tensor, max: Scalar) -> Result<Tensor> {
-    keep(grad, &ops::le_scalar(x, max)?)
+    keep(grad, &ops::lt_scalar(x, max)?)
 }
 
 /// Gradient of `clamp_min` by a tensor with respect to `self`.
@@ -217,11 +223,8 @@ pub fn pow_backward_self(grad: &Tensor, x: &Tensor, exponent: &Tensor) -> Result
 /// Gradient of `x^p` with respect to `p`: x^p log x, 0 where x = 0 and p >= 0.
 pub fn pow_backward_exponent(grad: &Tensor, x: &Tensor, exponent: &Tensor, result: &Tensor) -> Result<Tensor> {
     let at_zero = ops::eq_scalar(x, zero())?;
-    let flat = if exponent.is_complex() {
-        at_zero
-    } else {
-        ops::logical_and(&at_zero, &ops::ge_scalar(exponent, zero())?)?
-    };
+    let flat =
+        if exponent.is_complex() { at_zero } else { ops::logical_and(&at_zero, &ops::ge_scalar(exponent, zero())?)? };
     let full = ops::mul(grad, &conj(&ops::mul(result, &ops::log(x)?)?)?)?;
     ops::where_self(&flat, &ops::zeros_like(&full, None, None, None, None, None)?, &full)
 }
@@ -241,10 +244,10 @@ pub fn pow_backward_scalar_exponent(grad: &Tensor, base: Scalar, exponent: &Tens
     ops::mul(grad, &conj(&ops::mul_scalar(result, log)?)?)
 }
 
-/// Gradient of `sigmoid_backward` with respect to its output argument: grad * g * (1 - 2y).
+/// Gradient of `sigmoid_backward` with respect to its output argument: conj(grad) * g * (1 - 2 conj(y)).
 pub fn sigmoid_backward_output(grad: &Tensor, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let slope = ops::rsub_scalar(&ops::mul_scalar(&conj(output)?, 2)?, 1, 1)?;
-    ops::mul(&ops::mul(grad, &conj(grad_output)?)?, &slope)
+    ops::mul(&ops::mul(&conj(grad)?, grad_output)?, &slope)
 }
 
 /// Gradient of `silu_backward` with respect to `self`.

@@ -48,6 +48,10 @@ pub fn prod_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tenso
         return Ok(grad.clone());
     }
     let flat = ops::reshape(x, &[-1])?;
+    let zeros = ops::sum(&ops::eq_scalar(&flat, 0)?, None)?;
+    if ops::item(&zeros)?.to_i64() > 1 {
+        return ops::zeros_like(x, None, None, None, None, None);
+    }
     let slope = prod_dim_backward(grad, &flat, result, 0, false)?;
     ops::reshape(&slope, x.sizes())
 }
@@ -81,10 +85,16 @@ fn equal(x: &Tensor, extremum: &Tensor) -> Result<Tensor> {
 }
 
 /// Gradient of `amax` and `amin`: shared by ties.
-pub fn extremum_dims_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+pub fn extremum_dims_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    result: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
     let grad = restore(grad, x.sizes(), Some(dim), keepdim)?;
     let result = restore(result, x.sizes(), Some(dim), keepdim)?;
-    let marked = equal(x, &result)?;
+    let marked = ops::eq(x, &result)?;
     let count = ops::sum_dim_int_list(&marked, Some(dim), true, None)?;
     share(&grad, &marked, &count)
 }
@@ -96,7 +106,13 @@ pub fn evenly_distribute_backward(grad: &Tensor, x: &Tensor, result: &Tensor) ->
 }
 
 /// Gradient of a selected element of a dimension.
-pub fn value_selecting_backward(grad: &Tensor, sizes: &[i64], dim: i64, indices: &Tensor, keepdim: bool) -> Result<Tensor> {
+pub fn value_selecting_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    indices: &Tensor,
+    keepdim: bool,
+) -> Result<Tensor> {
     let zeros = ops::zeros(sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
     if sizes.is_empty() || keepdim {
         return ops::scatter_src(&zeros, dim, indices, grad);

@@ -144,7 +144,8 @@ pub fn as_strided_backward(
     let out_offset = storage_offset.unwrap_or(in_offset);
     let first = in_offset.min(out_offset);
     let (in_at, out_at) = (in_offset - first, out_offset - first);
-    let length = strides::storage_bytes(in_sizes, in_strides, 1, in_at)?.max(strides::storage_bytes(size, stride, 1, out_at)?);
+    let length =
+        strides::storage_bytes(in_sizes, in_strides, 1, in_at)?.max(strides::storage_bytes(size, stride, 1, out_at)?);
     let Ok(length) = i64::try_from(length) else { bail!(Runtime, "as_strided: the storage is too large") };
 
     let indices = |sizes: &[i64], strides: &[i64], offset: i64| -> Result<Tensor> {

@@ -18,7 +18,7 @@ struct CopyBackwards {
 }
 impl Function for CopyBackwards {
     fn name(&self) -> &'static str {
-        "CopyBackwards"
+        "torch::autograd::CopyBackwards"
     }
     fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());

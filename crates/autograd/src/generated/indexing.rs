@@ -1268,7 +1268,7 @@ fn index_fill_int_scalar_out(
 ///
 /// self: `index_fill_int_scalar(grad, dim, index, 0)`
 ///
-/// value: `grad.index_select(dim, index).sum()`
+/// value: `index_fill_value_backward(grad, dim, index)`
 struct IndexFillBackward1 {
     dim: i64,
     index: SavedVariable,
@@ -1287,9 +1287,8 @@ impl Function for IndexFillBackward1 {
         }
         if need[1] {
             let index = self.index.unpack(node)?;
-            let t0 = ops::index_select(grad, self.dim, &index)?;
-            let t1 = ops::sum(&t0, None)?;
-            out.set(1, t1);
+            let t0 = formulas::index_fill_value_backward(grad, self.dim, &index)?;
+            out.set(1, t0);
         }
         Ok(out)
     }
@@ -1681,6 +1680,261 @@ fn masked_scatter_out(
     let _below = tls::below_autograd();
     op::MASKED_SCATTER_OUT.kernel(keys)?(keys, self_, mask, source, out)
 }
+/// Backward of `index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`.
+///
+/// self, source: `index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result)`
+struct IndexReduceBackward0 {
+    self_: SavedVariable,
+    dim: i64,
+    index: SavedVariable,
+    source: SavedVariable,
+    reduce: String,
+    include_self: bool,
+    result: SavedVariable,
+}
+impl Function for IndexReduceBackward0 {
+    fn name(&self) -> &'static str {
+        "IndexReduceBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let index = self.index.unpack(node)?;
+            let source = self.source.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::index_reduce_backward(
+                grad,
+                &self_,
+                self.dim,
+                &index,
+                &source,
+                &self.reduce,
+                self.include_self,
+                &result,
+            )?;
+            let (d0, d1) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.index.release();
+        self.source.release();
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn index_reduce(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, source]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::INDEX_REDUCE
+            .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, source])?;
+        let function = IndexReduceBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim,
+            index: SavedVariable::input(true, index)?,
+            source: SavedVariable::input(true, source)?,
+            reduce: reduce.to_owned(),
+            include_self,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn index_reduce_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_, source]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::INDEX_REDUCE_
+            .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, source])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_dim = dim;
+    let saved_index = SavedVariable::input(true, index)?;
+    let saved_source = SavedVariable::input(true, source)?;
+    let saved_reduce = reduce.to_owned();
+    let saved_include_self = include_self;
+    call()?;
+    let function = IndexReduceBackward0 {
+        self_: saved_self_,
+        dim: saved_dim,
+        index: saved_index,
+        source: saved_source,
+        reduce: saved_reduce,
+        include_self: saved_include_self,
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn index_reduce_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, index, source, out], "index_reduce")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::INDEX_REDUCE_OUT
+        .kernel(keys)?(keys, self_, dim, index, source, reduce, include_self, out)
+}
+/// Backward of `_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor`.
+///
+/// self: `index_backward(grad, self.sizes(), self.options(), indices)`
+struct UnsafeIndexBackward0 {
+    self_sizes: Dims,
+    self_options: Options,
+    indices: SavedList,
+}
+impl Function for UnsafeIndexBackward0 {
+    fn name(&self) -> &'static str {
+        "UnsafeIndexBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let indices = self.indices.unpack_opt(node)?;
+            let t0 = formulas::index_backward(
+                grad,
+                &self.self_sizes,
+                &self.self_options,
+                &indices,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.indices.release();
+    }
+}
+fn _unsafe_index(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<&Tensor>],
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_UNSAFE_INDEX.kernel(keys)?(keys, self_, indices)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = UnsafeIndexBackward0 {
+            self_sizes: Dims::from_slice(self_.sizes()),
+            self_options: Options::of(self_),
+            indices: SavedList::inputs_opt(true, indices)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+/// Backward of `_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`.
+///
+/// self: `index_put_backward(grad, indices, values.sizes(), accumulate)`
+///
+/// values: `grad.index(indices)`
+struct UnsafeIndexPutBackward0 {
+    indices: SavedList,
+    values_sizes: Dims,
+    accumulate: bool,
+}
+impl Function for UnsafeIndexPutBackward0 {
+    fn name(&self) -> &'static str {
+        "UnsafeIndexPutBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let indices = self.indices.unpack_opt(node)?;
+            let t0 = formulas::index_put_backward(
+                grad,
+                &indices,
+                &self.values_sizes,
+                self.accumulate,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let indices = self.indices.unpack_opt(node)?;
+            let t0 = ops::index(grad, &formulas::refs_opt(&indices))?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.indices.release();
+    }
+}
+fn _unsafe_index_put(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<&Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, values]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_UNSAFE_INDEX_PUT.kernel(keys)?(keys, self_, indices, values, accumulate)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, values])?;
+        let function = UnsafeIndexPutBackward0 {
+            indices: SavedList::inputs_opt(true, indices)?,
+            values_sizes: Dims::from_slice(values.sizes()),
+            accumulate,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::INDEX,
@@ -1980,6 +2234,36 @@ static KERNELS: &[Registration] = &[
         &op::MASKED_SCATTER_OUT,
         DispatchKey::Autograd,
         &(masked_scatter_out as op::MaskedScatterOutFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE,
+        DispatchKey::Autograd,
+        &(index_reduce as op::IndexReduceFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_,
+        DispatchKey::Autograd,
+        &(index_reduce_ as op::IndexReduceFn_),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::INDEX_REDUCE_OUT,
+        DispatchKey::Autograd,
+        &(index_reduce_out as op::IndexReduceOutFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_INDEX,
+        DispatchKey::Autograd,
+        &(_unsafe_index as op::_UnsafeIndexFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_INDEX_PUT,
+        DispatchKey::Autograd,
+        &(_unsafe_index_put as op::_UnsafeIndexPutFn),
         "autograd/src/generated/indexing.rs",
     ),
 ];

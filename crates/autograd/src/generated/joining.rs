@@ -119,6 +119,59 @@ fn stack_out(
     let _below = tls::below_autograd();
     op::STACK_OUT.kernel(keys)?(keys, tensors, dim, out)
 }
+/// Backward of `block_diag(Tensor[] tensors) -> Tensor`.
+///
+/// tensors: `block_diag_backward(grad, tensors.sizes(), tensors.dtype())`
+struct BlockDiagBackward0 {
+    tensors_sizes: Vec<Dims>,
+    tensors_dtype: Vec<DType>,
+}
+impl Function for BlockDiagBackward0 {
+    fn name(&self) -> &'static str {
+        "BlockDiagBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0..need.len()].contains(&true) {
+            let t0 = formulas::block_diag_backward(
+                grad,
+                &self.tensors_sizes,
+                &self.tensors_dtype,
+            )?;
+            out.set_list(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn block_diag(keys: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
+    let needed = record::needs_grad(tensors);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BLOCK_DIAG.kernel(keys)?(keys, tensors)
+    }?;
+    if needed {
+        let edges = Edges::of(tensors)?;
+        let function = BlockDiagBackward0 {
+            tensors_sizes: record::sizes_of(tensors),
+            tensors_dtype: record::dtypes_of(tensors),
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn block_diag_out(
+    keys: DispatchKeySet,
+    tensors: &[&Tensor],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(tensors, "block_diag")?;
+    record::check_out(&[out], "block_diag")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BLOCK_DIAG_OUT.kernel(keys)?(keys, tensors, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::CAT,
@@ -142,6 +195,18 @@ static KERNELS: &[Registration] = &[
         &op::STACK_OUT,
         DispatchKey::Autograd,
         &(stack_out as op::StackOutFn),
+        "autograd/src/generated/joining.rs",
+    ),
+    Registration::new(
+        &op::BLOCK_DIAG,
+        DispatchKey::Autograd,
+        &(block_diag as op::BlockDiagFn),
+        "autograd/src/generated/joining.rs",
+    ),
+    Registration::new(
+        &op::BLOCK_DIAG_OUT,
+        DispatchKey::Autograd,
+        &(block_diag_out as op::BlockDiagOutFn),
         "autograd/src/generated/joining.rs",
     ),
 ];

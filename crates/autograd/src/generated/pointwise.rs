@@ -1368,7 +1368,7 @@ fn sigmoid_backward_grad_input(
 ///
 /// grad_output: `tanh_backward(grad, output.conj())`
 ///
-/// output: `-2 * output.conj() * grad_output * grad`
+/// output: `-2 * output.conj() * grad_output * grad.conj()`
 struct TanhBackwardBackward0 {
     output: SavedVariable,
     grad_output: SavedVariable,
@@ -1392,8 +1392,9 @@ impl Function for TanhBackwardBackward0 {
             let t0 = formulas::conj(&output)?;
             let t1 = ops::mul_scalar(&t0, -2)?;
             let t2 = ops::mul(&t1, &grad_output)?;
-            let t3 = ops::mul(&t2, grad)?;
-            out.set(1, t3);
+            let t3 = formulas::conj(grad)?;
+            let t4 = ops::mul(&t2, &t3)?;
+            out.set(1, t4);
         }
         Ok(out)
     }

@@ -174,6 +174,48 @@ fn _unsafe_view(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Te
     }
     Ok(result)
 }
+/// Backward of `_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)`.
+///
+/// self: `grad.reshape(self.sizes())`
+struct ReshapeAliasBackward0 {
+    self_sizes: Dims,
+}
+impl Function for ReshapeAliasBackward0 {
+    fn name(&self) -> &'static str {
+        "ReshapeAliasBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::reshape(grad, &self.self_sizes)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn _reshape_alias(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_RESHAPE_ALIAS.kernel(keys)?(keys, self_, size, stride)
+    }?;
+    record::as_view(self_, &result, None);
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ReshapeAliasBackward0 {
+            self_sizes: Dims::from_slice(self_.sizes()),
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 /// Backward of `expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)`.
 ///
 /// self: `sum_to_size(grad, self.sizes())`
@@ -188,7 +230,7 @@ impl Function for ExpandBackward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = formulas::sum_to_size(grad, &self.self_sizes)?;
+            let t0 = ops::sum_to_size(grad, &self.self_sizes)?;
             out.set(0, t0);
         }
         Ok(out)
@@ -489,12 +531,7 @@ impl Function for SelectBackward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = formulas::select_backward(
-                grad,
-                &self.self_sizes,
-                self.dim,
-                self.index,
-            )?;
+            let t0 = ops::select_backward(grad, &self.self_sizes, self.dim, self.index)?;
             out.set(0, t0);
         }
         Ok(out)
@@ -526,7 +563,7 @@ fn select_int(
 }
 /// Backward of `slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)`.
 ///
-/// self: `slice_backward(grad, self.sizes(), dim, start, end, step)`
+/// self: `formulas::slice_backward(grad, self.sizes(), dim, start, end, step)`
 struct SliceBackward0 {
     self_sizes: Dims,
     dim: i64,
@@ -1066,6 +1103,12 @@ static KERNELS: &[Registration] = &[
         &op::_UNSAFE_VIEW,
         DispatchKey::Autograd,
         &(_unsafe_view as op::_UnsafeViewFn),
+        "autograd/src/generated/view.rs",
+    ),
+    Registration::new(
+        &op::_RESHAPE_ALIAS,
+        DispatchKey::Autograd,
+        &(_reshape_alias as op::_ReshapeAliasFn),
         "autograd/src/generated/view.rs",
     ),
     Registration::new(

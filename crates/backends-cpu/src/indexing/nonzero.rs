@@ -36,7 +36,8 @@ pub fn nonzero<T: Number>(x: &Tensor) -> Result<Tensor> {
         return Ok(out);
     }
     // The columns one after the other, as they lie.
-    let columns = out.view_of_storage(Dims::from_slice(&[sizes.len() as i64, n as i64]), Dims::from_slice(&[n as i64, 1]), 0)?;
+    let columns =
+        out.view_of_storage(Dims::from_slice(&[sizes.len() as i64, n as i64]), Dims::from_slice(&[n as i64, 1]), 0)?;
     lock(&[], &[columns.as_impl()])?.write::<i64>(0)?.with_dense(|columns| {
         let mut step: i64 = 1;
         for (column, &size) in columns.chunks_exact_mut(n).zip(sizes).rev() {

@@ -174,7 +174,11 @@ pub fn index_put<T: Number>(plan: &IndexPlan, values: &Tensor, accumulate: bool)
     let mut out = locked.write::<T>(0)?;
     let Some(out) = out.slice_mut() else { return Err(no_slice()) };
     let add = |to: &mut T, value: T| *to = T::down(to.up().add(value.up()));
-    if accumulate { write(out, &offsets, &values, add) } else { write(out, &offsets, &values, |to, value| *to = value) }
+    if accumulate {
+        write(out, &offsets, &values, add)
+    } else {
+        write(out, &offsets, &values, |to, value| *to = value)
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@
 
 mod block;
 mod drive;
+mod fold;
 mod matrix;
 mod split;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub mod views;
 
 pub use block::{Elementwise, Inputs, Outputs};
 pub use drive::map;
+pub use fold::{fold, fold2};
 pub use matrix::{MatMut, MatRef};
 
 /// Writes elementwise kernels `pub fn name<I: Isa, T: ..>(iter: &TensorIter) -> Result<()>` from scalar bodies.

@@ -253,3 +253,33 @@ pub fn index_fill_int_tensor(out: Out<'_>, self_: &Tensor, dim: i64, index: &Ten
     );
     index_fill_int_scalar(out, self_, dim, index, ops::item(value)?)
 }
+
+/// `self` with slices of `source` reduced into those of a dimension; with those of `self` if `include_self`.
+pub fn index_reduce(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    check!(
+        matches!(reduce, "prod" | "mean" | "amax" | "amin"),
+        "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+    );
+    let d = check_source("index_reduce", self_, dim, index, source)?;
+    check_target(out, &[index, source])?;
+    let size = self_.sizes().get(d).copied().unwrap_or(1);
+    if index.device().is_cpu() {
+        let within = as_i64(index)?.to_vec::<i64>()?.iter().all(|i| (0..size).contains(i));
+        check_index!(within, "index out of range in self");
+    }
+    // Each slice's index at all of its elements.
+    let mut shape = Dims::from_elem(1, source.dim());
+    if let Some(along) = shape.get_mut(d) {
+        *along = index.numel();
+    }
+    let index = ops::expand(&ops::reshape(index, &shape)?, source.sizes(), false)?;
+    super::scatter_reduce_two(out, self_, d as i64, &index, source, reduce, include_self)
+}

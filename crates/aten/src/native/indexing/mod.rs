@@ -51,7 +51,9 @@ pub fn index(out: Out<'_>, self_: &Tensor, indices: &[Option<&Tensor>]) -> Resul
     }
     let plan = plan::plan(self_, indices)?;
     let sizes = plan.sizes();
-    let strides = if matches!(out, Out::Fresh) { Some(result_strides(self_, &plan)?) } else { None };
+    // A result of that shape keeps its strides.
+    let kept = out.target(0).filter(|target| target.sizes() == sizes.as_slice());
+    let strides = if kept.is_none() { Some(result_strides(self_, &plan)?) } else { None };
     let inputs: Vec<&Tensor> = indices.iter().flatten().copied().chain([self_]).collect();
     let slot = out.prepare(0, Spec { strides, ..Spec::like(&sizes, self_) }, &inputs)?;
     if !slot.is_meta() {

@@ -1,6 +1,6 @@
 //! Positions in the flattened tensor: `nonzero` finds them, `take` and `put` use them, masks stand for them.
 
-use tensor_core::strides::{self, Dims};
+use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, Error, ErrorKind, MemoryFormat, Result, bail, check, check_index, overlap};
 
 use super::plan::{Axes, Bounds, IndexPlan};
@@ -25,10 +25,34 @@ pub fn nonzero(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
     let found = kernels::indexing(self_.device())?.nonzero.get(self_.dtype(), "nonzero_count_cpu")?(self_)?;
     let Some(target) = out.target(0) else { return Ok(found) };
     if target.sizes() != found.sizes() {
-        resize_output(target, found.sizes(), &strides::contiguous(found.sizes()))?;
+        resize_output(target, found.sizes(), found.strides())?;
     }
     crate::composite::copy::copy_(target, &found, false)?;
     Ok(Tensor::clone(target))
+}
+
+/// The first `size` rows of `nonzero`; rows of `fill_value` where there are fewer.
+pub fn nonzero_static(out: Out<'_>, self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    check!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == DType::I64,
+            "nonzero_static: Expected out tensor to have scalar type Long but got scalar type{}",
+            target.dtype().cpp_name()
+        );
+    }
+    let ndim = self_.dim() as i64;
+    let slot = out.prepare(0, Spec::dense(&[size, ndim], DType::I64, self_.device()), &[self_])?;
+    if !slot.is_meta() && slot.tensor.numel() > 0 {
+        let found = nonzero(Out::Fresh, self_)?;
+        let rows = found.sizes()[0].min(size);
+        ops::fill_scalar_(&slot.tensor, fill_value)?;
+        let first = |x: &Tensor| {
+            x.view_of_storage(Dims::from_slice(&[rows, ndim]), Dims::from_slice(x.strides()), x.storage_offset())
+        };
+        crate::composite::copy::copy_(&first(&slot.tensor)?, &first(&found)?, false)?;
+    }
+    slot.finish()
 }
 
 fn out_of_range(index: i64, _: usize, size: i64) -> Error {
@@ -173,6 +197,15 @@ pub fn masked_scatter(out: Out<'_>, self_: &Tensor, mask: &Tensor, source: &Tens
         mask.dtype().cpp_name()
     );
     let (target, mask) = if let Out::InPlace(target) = out {
+        check!(
+            mask.dim() <= target.dim(),
+            "expand(CPUBoolType{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the number of \
+             dimensions in the tensor ({})",
+            show(mask.sizes()),
+            show(target.sizes()),
+            target.dim(),
+            mask.dim()
+        );
         (Tensor::clone(target), ops::expand(mask, target.sizes(), false)?)
     } else {
         let shape = strides::broadcast(mask.sizes(), self_.sizes())?;

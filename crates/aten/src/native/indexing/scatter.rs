@@ -95,8 +95,8 @@ impl Reduce {
             "sum" => Ok(Self::Add),
             "prod" => Ok(Self::Multiply),
             "mean" => Ok(Self::Mean),
-            "amax" => Ok(Self::Largest),
-            "amin" => Ok(Self::Smallest),
+            "amax" | "max" => Ok(Self::Largest),
+            "amin" | "min" => Ok(Self::Smallest),
             _ => bail!(Runtime, "reduce argument must be either sum, prod, mean, amax or amin, got {name}"),
         }
     }

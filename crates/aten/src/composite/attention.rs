@@ -1,0 +1,163 @@
+//! Attention: the choice of the fused kernel, and the composition of products and a softmax that says what it computes.
+
+use tensor_core::{DType, Result, check};
+
+use crate::native::attention::{additive_mask, is_fused};
+use crate::{Tensor, ops};
+
+fn check_inputs(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Result<()> {
+    check!(
+        q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} \
+         instead.",
+        q.dtype().c_name(),
+        k.dtype().c_name(),
+        v.dtype().c_name()
+    );
+    check!(
+        q.device() == k.device() && q.device() == v.device(),
+        "Expected query, key, and value to have the same device type, but got query.device: {} key.device: {} and \
+         value.device: {} instead.",
+        q.device(),
+        k.device(),
+        v.device()
+    );
+    check!(
+        q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and \
+         value.dim: {} instead.",
+        q.dim(),
+        k.dim(),
+        v.dim()
+    );
+    if let Some(mask) = mask {
+        check!(
+            matches!(mask.dtype(), DType::Bool | DType::F32) || mask.dtype() == q.dtype(),
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  \
+             query.dtype: {} instead.",
+            mask.dtype().c_name(),
+            q.dtype().c_name()
+        );
+    }
+    Ok(())
+}
+
+fn check_causal(mask: Option<&Tensor>, is_causal: bool) -> Result<()> {
+    check!(
+        mask.is_none() || !is_causal,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    );
+    Ok(())
+}
+
+/// `softmax(query @ key.t() * scale + attn_mask) @ value`.
+pub fn scaled_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Tensor> {
+    check_inputs(query, key, value, attn_mask)?;
+    check_causal(attn_mask, is_causal)?;
+    let mask = attn_mask.map(|mask| additive_mask(mask, query.dtype())).transpose()?;
+    let mask = mask.as_ref();
+    if is_fused(query, key, value, mask, dropout_p) {
+        return ops::_scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, mask, scale,
+        )
+        .map(|(output, _)| output);
+    }
+    ops::_scaled_dot_product_attention_math(
+        query, key, value, mask, dropout_p, is_causal, None, scale, enable_gqa,
+    )
+    .map(|(output, _)| output)
+}
+
+/// Keys or values with as many heads as the queries: each of theirs serves several.
+fn repeat_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
+    let own = x.size(-3)?;
+    if own == heads {
+        return Ok(x.clone());
+    }
+    check!(
+        own > 0 && heads % own == 0,
+        "The number of heads in key and value must divide the number of heads in query ({own} and {heads})"
+    );
+    let n = x.dim();
+    let mut sizes = x.sizes().to_vec();
+    sizes.insert(n - 2, heads / own);
+    let repeated = ops::expand(&ops::unsqueeze(x, -3)?, &sizes, false)?;
+    sizes.remove(n - 2);
+    sizes[n - 3] = heads;
+    ops::reshape(&repeated, &sizes)
+}
+
+/// Zeroes elements with probability `p` and scales up the others.
+fn drop_some(x: &Tensor, p: f64, mask: Option<&Tensor>) -> Result<Tensor> {
+    match mask {
+        Some(mask) => {
+            let kept = ops::masked_fill_scalar(x, &ops::logical_not(mask)?, 0.0)?;
+            ops::mul_scalar(&kept, 1.0 / (1.0 - p))
+        }
+        None => ops::dropout(x, p, true),
+    }
+}
+
+/// Attention as products and a softmax, and the weights of the softmax.
+pub fn _scaled_dot_product_attention_math(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    dropout_mask: Option<&Tensor>,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<(Tensor, Tensor)> {
+    check_inputs(query, key, value, attn_mask)?;
+    check_causal(attn_mask, is_causal)?;
+    let dtype = query.dtype();
+    let half = matches!(dtype, DType::F16 | DType::BF16);
+    let wide = |x: &Tensor| if half { ops::to_dtype(x, DType::F32, false, false, None) } else { Ok(x.clone()) };
+    let (mut key, mut value) = (wide(key)?, wide(value)?);
+    let scale = scale.unwrap_or_else(|| 1.0 / (query.sizes().last().copied().unwrap_or(1) as f64).sqrt());
+    // Half of the factor on either side keeps products small.
+    let root = scale.abs().sqrt();
+    let query = ops::mul_scalar(&wide(query)?, if scale < 0.0 { -root } else { root })?;
+    let causal = if is_causal {
+        let sizes = [query.size(-2)?, key.size(-2)?];
+        let seen = ops::tril(&ops::ones(&sizes, Some(DType::Bool), None, Some(query.device()), None)?, 0)?;
+        Some(additive_mask(&seen, query.dtype())?)
+    } else {
+        None
+    };
+    if enable_gqa {
+        let heads = query.size(-3)?;
+        (key, value) = (repeat_heads(&key, heads)?, repeat_heads(&value, heads)?);
+    }
+    let keys = ops::mul_scalar(&ops::transpose_int(&key, -2, -1)?, root)?;
+    let mut weights = ops::matmul(&query, &keys)?;
+    if let Some(mask) = attn_mask.or(causal.as_ref()) {
+        let mask = additive_mask(mask, query.dtype())?;
+        ops::add_(&weights, &mask, 1)?;
+    }
+    weights = ops::_safe_softmax(&weights, -1, None)?;
+    if dropout_p > 0.0 {
+        weights = drop_some(&weights, dropout_p, dropout_mask)?;
+    }
+    let result = ops::matmul(&weights, &value)?;
+    let narrow = |x: &Tensor| ops::to_dtype(x, dtype, false, false, None);
+    Ok((narrow(&result)?, narrow(&weights)?))
+}
+
+/// `softmax` with zeros for rows of minus infinity alone.
+pub fn _safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let result = ops::softmax_int(self_, dim, dtype)?;
+    let hidden = ops::all_dim(&ops::eq_scalar(self_, f64::NEG_INFINITY)?, dim, true)?;
+    ops::masked_fill_scalar(&result, &hidden, 0.0)
+}

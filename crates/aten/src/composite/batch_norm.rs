@@ -1,0 +1,103 @@
+//! Batch norm with the checks that users meet.
+
+use tensor_core::{DType, Result, check};
+
+use crate::{Tensor, ops};
+
+/// Refuses a parameter of another length than there are channels.
+fn check_length(name: &str, parameter: Option<&Tensor>, channels: i64) -> Result<()> {
+    if let Some(parameter) = parameter {
+        check!(
+            parameter.numel() == channels,
+            "{name} should contain {channels} elements not {}",
+            parameter.numel()
+        );
+    }
+    Ok(())
+}
+
+/// Batch norm: the result alone.
+#[allow(clippy::too_many_arguments)]
+pub fn batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    cudnn_enabled: bool,
+) -> Result<Tensor> {
+    let all = ops::_batch_norm_impl_index(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+        cudnn_enabled,
+    )?;
+    Ok(all.0)
+}
+
+/// Batch norm: result, mean, inverse deviation, a reserve (empty) and which implementation ran (0: the native one).
+#[allow(clippy::too_many_arguments)]
+pub fn _batch_norm_impl_index(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    _cudnn_enabled: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor, i64)> {
+    let device = input.device();
+    let empty = |dtype| ops::empty_memory_format(&[0], Some(dtype), None, Some(device), None, None);
+    // A batch norm of nothing is nothing, with a graph that goes through the parameters.
+    if input.numel() == 0 {
+        let mut result = ops::clone(input, None)?;
+        if let Some(weight) = weight {
+            result = ops::mul(&result, &ops::select_int(weight, 0, 0)?)?;
+        }
+        if let Some(bias) = bias {
+            result = ops::add(&result, &ops::select_int(bias, 0, 0)?, 1)?;
+        }
+        let statistics = || match running_mean {
+            Some(mean) => ops::empty_memory_format(mean.sizes(), Some(DType::F64), None, Some(device), None, None),
+            None => empty(DType::F64),
+        };
+        return Ok((result, statistics()?, statistics()?, empty(DType::U8)?, 0));
+    }
+    let channels = input.size(1)?;
+    match running_mean {
+        Some(_) => check_length("running_mean", running_mean, channels)?,
+        None => check!(training, "running_mean must be defined in evaluation mode"),
+    }
+    match running_var {
+        Some(_) => check_length("running_var", running_var, channels)?,
+        None => check!(training, "running_var must be defined in evaluation mode"),
+    }
+    check_length("weight", weight, channels)?;
+    check_length("bias", bias, channels)?;
+    let (result, mean, invstd) =
+        ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    Ok((result, mean, invstd, empty(DType::U8)?, 0))
+}
+
+/// Batch norm with the running numbers.
+pub fn _native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::native_batch_norm(input, weight, bias, Some(running_mean), Some(running_var), false, momentum, eps)
+}

@@ -1,0 +1,244 @@
+//! Normalisation of the channels of a contiguous (N, C, S) tensor; channels last is (N x positions, C, 1).
+//!
+//! Sums over a channel are made in chunks that depend on the shape alone and added in f64. Where S is large they run along
+//! the S elements, otherwise along neighbouring channels.
+
+use tensor_aten::Tensor;
+use tensor_aten::kernels::ChannelNorm;
+use tensor_core::Result;
+
+use crate::isa::Isa;
+use crate::layer_norm::{parameter, with_options};
+use crate::loops::views::{lock, par_rows};
+use crate::parallel::{GRAIN, parallel_reduce};
+use crate::rows;
+use crate::simd::{Arith, Math, Real, RealFloating, Value};
+
+/// From so many elements side by side a channel is summed along them.
+const LONG: usize = 16;
+/// The most partial sums that are kept: beyond it, chunks of images grow.
+const PARTS: usize = 64;
+/// Rows of channels that are accumulated in the type of computation before they are carried on in f64.
+const DEPTH: usize = 128;
+
+/// The (N, C, S) of a kernel's input.
+fn extents(x: &Tensor) -> (usize, usize, usize) {
+    match *x.sizes() {
+        [n, c, s] => (n as usize, c as usize, s as usize),
+        _ => (1, x.numel() as usize, 1),
+    }
+}
+
+/// Two sums of each channel over a pair of tensors: `sum f(channel, a, b)`, both in f64.
+#[inline(always)]
+fn channel_sums<I: Isa, T: RealFloating>(
+    a: &[T],
+    b: &[T],
+    (n, c, s): (usize, usize, usize),
+    f: impl Fn(usize, T, T) -> (T::Op, T::Op) + Sync,
+) -> (Vec<f64>, Vec<f64>) {
+    let image = c * s;
+    let chunk = (GRAIN / (image * 2)).max(1).max(n.div_ceil(PARTS));
+    let part = |begin: usize, end: usize| {
+        let mut sums = (vec![0.0; c], vec![0.0; c]);
+        let (a, b) = (&a[begin * image..end * image], &b[begin * image..end * image]);
+        if s >= LONG {
+            for (a, b) in a.chunks(image).zip(b.chunks(image)) {
+                for (channel, (a, b)) in a.chunks(s).zip(b.chunks(s)).enumerate() {
+                    let of = rows::sums(a, b, |a, b| f(channel, a, b));
+                    (sums.0[channel], sums.1[channel]) = (sums.0[channel] + of.0, sums.1[channel] + of.1);
+                }
+            }
+            return sums;
+        }
+        let mut run = (vec![T::Op::ZERO; c], vec![T::Op::ZERO; c]);
+        for (a, b) in a.chunks(image * DEPTH).zip(b.chunks(image * DEPTH)) {
+            run.0.fill(T::Op::ZERO);
+            run.1.fill(T::Op::ZERO);
+            for (a, b) in a.chunks(image).zip(b.chunks(image)) {
+                let sums = run.0.iter_mut().zip(&mut run.1).enumerate();
+                if s == 1 {
+                    for ((channel, (first, second)), (a, b)) in sums.zip(a.iter().zip(b)) {
+                        let of = f(channel, *a, *b);
+                        (*first, *second) = (first.add(of.0), second.add(of.1));
+                    }
+                } else {
+                    for ((channel, (first, second)), (a, b)) in sums.zip(a.chunks(s).zip(b.chunks(s))) {
+                        for (a, b) in a.iter().zip(b) {
+                            let of = f(channel, *a, *b);
+                            (*first, *second) = (first.add(of.0), second.add(of.1));
+                        }
+                    }
+                }
+            }
+            sums.0.iter_mut().zip(&run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+            sums.1.iter_mut().zip(&run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+        }
+        sums
+    };
+    let add = |mut a: (Vec<f64>, Vec<f64>), b: (Vec<f64>, Vec<f64>)| {
+        a.0.iter_mut().zip(b.0).for_each(|(a, b)| *a += b);
+        a.1.iter_mut().zip(b.1).for_each(|(a, b)| *a += b);
+        a
+    };
+    parallel_reduce(n, chunk, (vec![0.0; c], vec![0.0; c]), |begin, end| I::run(|| part(begin, end)), add)
+}
+
+/// `out = finish(a, b, channel)` for each element.
+#[inline(always)]
+fn map_channels<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    a: &[T],
+    b: &[T],
+    (n, c, s): (usize, usize, usize),
+    finish: impl Fn(T::Op, T::Op, usize) -> T::Op + Sync,
+) {
+    if s >= LONG {
+        par_rows::<I, T>(out, n * c, s * 2, |i, out| {
+            let channel = i % c;
+            for ((out, a), b) in out.iter_mut().zip(&a[i * s..]).zip(&b[i * s..]) {
+                *out = T::down(finish(a.up(), b.up(), channel));
+            }
+        });
+    } else {
+        let image = c * s;
+        par_rows::<I, T>(out, n, image * 2, |i, out| {
+            let (a, b) = (&a[i * image..][..image], &b[i * image..][..image]);
+            if s == 1 {
+                for (channel, ((out, a), b)) in out.iter_mut().zip(a).zip(b).enumerate() {
+                    *out = T::down(finish(a.up(), b.up(), channel));
+                }
+            } else {
+                for (channel, ((out, a), b)) in out.chunks_mut(s).zip(a.chunks(s)).zip(b.chunks(s)).enumerate() {
+                    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                        *out = T::down(finish(a.up(), b.up(), channel));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// `1 / sqrt(var + eps)`
+fn inverse_deviation(variance: f64, eps: f64) -> f64 {
+    if variance == 0.0 && eps == 0.0 { 0.0 } else { 1.0 / (variance + eps).sqrt() }
+}
+
+/// `out = (x - mean) * invstd * weight + bias`
+pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm<'_>) -> Result<()> {
+    let shape @ (n, c, s) = extents(x);
+    let training = norm.saved.is_some();
+    let (running, saved) = (norm.running.map(|pair| pair.map(Some)), norm.saved.map(|pair| pair.map(Some)));
+    let [mean, var] = running.unwrap_or_default();
+    let [save_mean, save_invstd] = saved.unwrap_or_default();
+    let mut reads = with_options(&[x], &[norm.weight, norm.bias]);
+    let mut writes = with_options(&[out], &[save_mean, save_invstd]);
+    let place = if training { &mut writes } else { &mut reads };
+    place.extend(with_options(&[], &[mean, var]));
+    let locked = lock(&reads, &writes)?;
+    let x = locked.read::<T>(0)?.dense();
+    let mut next = 1;
+    let weight = parameter::<T::Op>(&locked, &mut next, norm.weight.is_some())?;
+    let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
+    let moments: Vec<(f64, f64)> = if training {
+        let count = (n * s) as f64;
+        let (sums, _) = channel_sums::<I, T>(&x, &x, shape, |_, x, _| (x.up(), T::Op::ZERO));
+        let means: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
+        let centres: Vec<T::Op> = means.iter().map(|&mean| T::Op::from_f64(mean)).collect();
+        let (spreads, _) = channel_sums::<I, T>(&x, &x, shape, |channel, x, _| {
+            let d = x.up().sub(centres[channel]);
+            (d.mul(d), T::Op::ZERO)
+        });
+        let (mut save_mean, mut save_invstd) = (locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
+        let mut running = match norm.running {
+            Some(_) => Some((locked.write::<T::Op>(3)?, locked.write::<T::Op>(4)?)),
+            None => None,
+        };
+        let mut moments = Vec::with_capacity(c);
+        for (i, (mean, spread)) in means.into_iter().zip(spreads).enumerate() {
+            let invstd = inverse_deviation(spread / count, norm.eps);
+            let at = [i as i64];
+            save_mean.set(&at, T::Op::from_f64(mean));
+            save_invstd.set(&at, T::Op::from_f64(invstd));
+            if let Some((running_mean, running_var)) = &mut running {
+                let old = |of: T::Op| (1.0 - norm.momentum) * Real::to_f64(of);
+                let new_mean = norm.momentum * mean + old(running_mean.as_view().at(&at));
+                let new_var = norm.momentum * (spread / (count - 1.0)) + old(running_var.as_view().at(&at));
+                running_mean.set(&at, T::Op::from_f64(new_mean));
+                running_var.set(&at, T::Op::from_f64(new_var));
+            }
+            moments.push((mean, invstd));
+        }
+        moments
+    } else {
+        let (mean, var) = (locked.read::<T::Op>(next)?.dense(), locked.read::<T::Op>(next + 1)?.dense());
+        let of = |(mean, var): (&T::Op, &T::Op)| (Real::to_f64(*mean), inverse_deviation(Real::to_f64(*var), norm.eps));
+        mean.iter().zip(var.iter()).map(of).collect()
+    };
+    let scale = |i: usize| moments[i].1 * weight.as_ref().map_or(1.0, |w| Real::to_f64(w[i]));
+    let scales: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(scale(i))).collect();
+    let term = |i: usize| bias.as_ref().map_or(0.0, |b| Real::to_f64(b[i])) - moments[i].0 * scale(i);
+    let terms: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(term(i))).collect();
+    locked.write::<T>(0)?.with_dense(|out| {
+        let finish = |x: T::Op, _: T::Op, i: usize| x.mul_add::<I>(scales[i], terms[i]);
+        map_channels::<I, T>(out, &x, &x, shape, finish);
+    });
+    Ok(())
+}
+
+/// In training `grad_input = weight * invstd * (g - mean(g) - y * mean(g * y))` with `y = (x - mean) * invstd`, otherwise
+/// `weight * invstd * g`; `grad_weight = sum(g * y)`, `grad_bias = sum(g)`.
+pub fn norm_backward<I: Isa, T: RealFloating>(
+    grads: [Option<&Tensor>; 3],
+    grad: &Tensor,
+    x: &Tensor,
+    norm: ChannelNorm<'_>,
+) -> Result<()> {
+    let shape @ (n, c, s) = extents(x);
+    let training = norm.saved.is_some();
+    let pair = norm.saved.or(norm.running).map(|pair| pair.map(Some)).unwrap_or_default();
+    let reads = with_options(&[grad, x], &[pair[0], pair[1], norm.weight]);
+    let locked = lock(&reads, &with_options(&[], &grads))?;
+    let (grad, x) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
+    let (mean, second) = (locked.read::<T::Op>(2)?.dense(), locked.read::<T::Op>(3)?.dense());
+    let invstd = |i: usize| {
+        let second = Real::to_f64(second[i]);
+        if training { second } else { inverse_deviation(second, norm.eps) }
+    };
+    let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
+    // Gradients of the input in evaluation need no sums.
+    let (sums, dots) = if training || grads[1].is_some() || grads[2].is_some() {
+        channel_sums::<I, T>(&grad, &x, shape, |channel, g, x| (g.up(), g.up().mul(x.up().sub(mean[channel]))))
+    } else {
+        (vec![0.0; c], vec![0.0; c])
+    };
+    let mut next = 0;
+    if grads[0].is_some() {
+        next = 1;
+        let count = (n * s) as f64;
+        let scale = |i: usize| invstd(i) * weight.as_ref().map_or(1.0, |w| Real::to_f64(w[i]));
+        let scales: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(scale(i))).collect();
+        locked.write::<T>(0)?.with_dense(|out| {
+            if training {
+                let centre: Vec<T::Op> = sums.iter().map(|sum| T::Op::from_f64(sum / count)).collect();
+                let slope = |i: usize| dots[i] * invstd(i) * invstd(i) / count;
+                let slopes: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(slope(i))).collect();
+                map_channels::<I, T>(out, &grad, &x, shape, |g, x, i| {
+                    g.sub(centre[i]).sub(x.sub(mean[i]).mul(slopes[i])).mul(scales[i])
+                });
+            } else {
+                map_channels::<I, T>(out, &grad, &x, shape, |g, _, i| g.mul(scales[i]));
+            }
+        });
+    }
+    if grads[1].is_some() {
+        let values: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(dots[i] * invstd(i))).collect();
+        locked.write::<T::Op>(next)?.copy_from(&values);
+        next += 1;
+    }
+    if grads[2].is_some() {
+        let values: Vec<T::Op> = sums.iter().map(|sum| T::Op::from_f64(*sum)).collect();
+        locked.write::<T::Op>(next)?.copy_from(&values);
+    }
+    Ok(())
+}

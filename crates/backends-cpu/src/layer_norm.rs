@@ -1,0 +1,244 @@
+//! Normalisation of the rows of a contiguous (M, K, S) tensor: layer norm (K elements, S = 1) and group norm (K channels of
+//! S elements). `g`, `h` below are a row's gradient and `g * weight`.
+
+use std::borrow::Cow;
+
+use parking_lot::Mutex;
+use tensor_aten::Tensor;
+use tensor_aten::kernels::RowNorm;
+use tensor_core::{Result, TensorImpl};
+
+use crate::isa::Isa;
+use crate::loops::views::{Locked, lock, par_chunks, par_rows3};
+use crate::parallel::{GRAIN, parallel_for};
+use crate::rows;
+use crate::simd::{Arith, Math, Real, RealFloating, Value};
+
+/// The most partial sums of weight gradients that are kept: beyond it, chunks of rows grow.
+const PARTS: usize = 64;
+/// Element steps that a row's normalisation costs an element.
+const WORK: usize = 4;
+
+/// The (M, K, S) of a kernel's input.
+fn extents(x: &Tensor) -> (usize, usize, usize) {
+    match *x.sizes() {
+        [m, k, s] => (m as usize, k as usize, s as usize),
+        _ => (1, x.numel() as usize, 1),
+    }
+}
+
+/// An optional parameter that was locked as the next input.
+pub(crate) fn parameter<'a, O: tensor_core::Element>(
+    locked: &'a Locked<'_>,
+    next: &mut usize,
+    present: bool,
+) -> Result<Option<Cow<'a, [O]>>> {
+    if !present {
+        return Ok(None);
+    }
+    let view = locked.read::<O>(*next)?;
+    *next += 1;
+    Ok(Some(view.dense()))
+}
+
+/// Tensors to lock: the given ones and those of some options that are there.
+pub(crate) fn with_options<'a>(given: &[&'a Tensor], options: &[Option<&'a Tensor>]) -> Vec<&'a TensorImpl> {
+    given.iter().copied().chain(options.iter().copied().flatten()).map(|t| &**t.as_impl()).collect()
+}
+
+/// `out = (x - mean) * rstd * weight + bias`, `rstd = 1 / sqrt(var + eps)`
+pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>, eps: f64) -> Result<()> {
+    let (m, k, s) = extents(x);
+    let reads = with_options(&[x], &[norm.weight, norm.bias]);
+    let locked = lock(&reads, &[out.as_impl(), norm.mean.as_impl(), norm.rstd.as_impl()])?;
+    let x = locked.read::<T>(0)?.dense();
+    let mut next = 1;
+    let weight = parameter::<T::Op>(&locked, &mut next, norm.weight.is_some())?;
+    let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
+    let (mut out, mut mean, mut rstd) = (locked.write::<T>(0)?, locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
+    let length = k * s;
+    let row = |i: usize, out: &mut [T], mean: &mut [T::Op], rstd: &mut [T::Op]| {
+        let x = &x[i * length..][..length];
+        let (centre, spread) = rows::moments(x, |x: T| x.up());
+        let scale = 1.0 / (spread / length as f64 + eps).sqrt();
+        let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
+        if let ([mean], [rstd]) = (mean, rstd) {
+            (*mean, *rstd) = (centre, scale);
+        }
+        let channels = i % norm.groups * k..(i % norm.groups + 1) * k;
+        let (weight, bias) = (weight.as_ref().map(|w| &w[channels.clone()]), bias.as_ref().map(|b| &b[channels]));
+        affine::<I, T>(out, x, (centre, scale), (weight, bias), s);
+    };
+    out.with_dense(|out| {
+        mean.with_dense(|mean| rstd.with_dense(|rstd| par_rows3::<I, _, _, _>(out, mean, rstd, m, length * WORK, row)))
+    });
+    Ok(())
+}
+
+/// `out = (x - centre) * scale * weight + bias`, the parameters one a run of `s` elements.
+#[inline(always)]
+fn affine<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    x: &[T],
+    (centre, scale): (T::Op, T::Op),
+    (weight, bias): (Option<&[T::Op]>, Option<&[T::Op]>),
+    s: usize,
+) {
+    let normal = |x: &T| x.up().sub(centre).mul(scale);
+    if s != 1 {
+        for (i, (out, x)) in out.chunks_mut(s).zip(x.chunks(s)).enumerate() {
+            let (weight, bias) = (weight.map_or(T::Op::ONE, |w| w[i]), bias.map_or(T::Op::ZERO, |b| b[i]));
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = T::down(normal(x).mul_add::<I>(weight, bias));
+            }
+        }
+        return;
+    }
+    let elements = out.iter_mut().zip(x);
+    match (weight, bias) {
+        (Some(weight), Some(bias)) => {
+            for ((out, x), (w, b)) in elements.zip(weight.iter().zip(bias)) {
+                *out = T::down(normal(x).mul_add::<I>(*w, *b));
+            }
+        }
+        (Some(weight), None) => elements.zip(weight).for_each(|((out, x), w)| *out = T::down(normal(x).mul(*w))),
+        (None, Some(bias)) => elements.zip(bias).for_each(|((out, x), b)| *out = T::down(normal(x).add(*b))),
+        (None, None) => elements.for_each(|(out, x)| *out = T::down(normal(x))),
+    }
+}
+
+/// Partial gradients of weight and bias.
+type Partial<O> = (Vec<O>, Vec<O>);
+
+/// `grad_input = rstd * (h - mean(h) - y * mean(h * y))` with `y = (x - mean) * rstd`; `grad_weight = sum(g * y)` and
+/// `grad_bias = sum(g)` over the rows and the S elements of a channel.
+pub fn norm_backward<I: Isa, T: RealFloating>(
+    grads: [Option<&Tensor>; 3],
+    grad: &Tensor,
+    x: &Tensor,
+    norm: RowNorm<'_>,
+) -> Result<()> {
+    let (m, k, s) = extents(x);
+    let reads = with_options(&[grad, x, norm.mean, norm.rstd], &[norm.weight]);
+    let locked = lock(&reads, &with_options(&[], &grads))?;
+    let (grad, x) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
+    let (mean, rstd) = (locked.read::<T::Op>(2)?.dense(), locked.read::<T::Op>(3)?.dense());
+    let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
+    let parameters = grads[1].is_some() || grads[2].is_some();
+    let (length, channels) = (k * s, norm.groups * k);
+    // Chunks depend on the shape alone, so the order of the sums does as well.
+    let chunk = (GRAIN / (length * WORK).max(1)).max(1).max(m.div_ceil(PARTS));
+    let parts: Vec<Mutex<Option<Partial<T::Op>>>> = (0..m.div_ceil(chunk)).map(|_| Mutex::new(None)).collect();
+    let rows = |begin: usize, end: usize, mut out: Option<&mut [T]>| {
+        let sized = if parameters { channels } else { 0 };
+        let mut part = (vec![T::Op::ZERO; sized], vec![T::Op::ZERO; sized]);
+        for i in begin..end {
+            let (grad, x) = (&grad[i * length..][..length], &x[i * length..][..length]);
+            let own = i % norm.groups * k..(i % norm.groups + 1) * k;
+            let weight = weight.as_ref().map(|w| &w[own.clone()]);
+            if let Some(out) = &mut out {
+                let out = &mut out[(i - begin) * length..][..length];
+                row_backward::<I, T>(out, grad, x, (mean[i], rstd[i]), weight, s);
+            }
+            if parameters {
+                let part = (&mut part.0[own.clone()], &mut part.1[own]);
+                accumulate::<I, T>(part, grad, x, (mean[i], rstd[i]), s);
+            }
+        }
+        *parts[begin / chunk].lock() = Some(part);
+    };
+    let mut next = 0;
+    if grads[0].is_some() {
+        next = 1;
+        locked.write::<T>(0)?.with_dense(|out| {
+            par_chunks::<I, T>(out, chunk * length, |start, part| {
+                let begin = start / length.max(1);
+                rows(begin, begin + part.len() / length.max(1), Some(part));
+            })
+        });
+    } else {
+        parallel_for(m, chunk, |begin, end| I::run(|| rows(begin, end, None)));
+    }
+    let mut sums = (vec![T::Op::ZERO; channels], vec![T::Op::ZERO; channels]);
+    for part in parts.into_iter().filter_map(Mutex::into_inner) {
+        sums.0.iter_mut().zip(part.0).for_each(|(sum, part)| *sum = sum.add(part));
+        sums.1.iter_mut().zip(part.1).for_each(|(sum, part)| *sum = sum.add(part));
+    }
+    for (wanted, sums) in [(grads[1].is_some(), sums.0), (grads[2].is_some(), sums.1)] {
+        if wanted {
+            locked.write::<T::Op>(next)?.copy_from(&sums);
+            next += 1;
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn row_backward<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    grad: &[T],
+    x: &[T],
+    (mean, rstd): (T::Op, T::Op),
+    weight: Option<&[T::Op]>,
+    s: usize,
+) {
+    let n = grad.len() as f64;
+    let normal = |x: T| x.up().sub(mean).mul(rstd);
+    let finish = |h: T::Op, x: T, a: T::Op, b: T::Op| T::down(h.sub(a).sub(normal(x).mul(b)).mul(rstd));
+    let means = |(sum, dot): (f64, f64)| (T::Op::from_f64(sum / n), T::Op::from_f64(dot / n));
+    match weight {
+        None => {
+            let (a, b) = means(rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x)))));
+            for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
+                *out = finish(g.up(), *x, a, b);
+            }
+        }
+        Some(weight) if s == 1 => {
+            // The row's `h` is kept: a row lies in the first-level cache.
+            let h: Vec<T::Op> = grad.iter().zip(weight).map(|(g, w)| g.up().mul(*w)).collect();
+            let (a, b) = means(rows::sums(&h, x, |h: T::Op, x| (h, h.mul(normal(x)))));
+            for ((out, h), x) in out.iter_mut().zip(&h).zip(x) {
+                *out = finish(*h, *x, a, b);
+            }
+        }
+        Some(weight) => {
+            let mut sums = (0.0, 0.0);
+            for ((grad, x), w) in grad.chunks(s).zip(x.chunks(s)).zip(weight) {
+                let of = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
+                let w = Real::to_f64(*w);
+                sums = (sums.0 + of.0 * w, sums.1 + of.1 * w);
+            }
+            let (a, b) = means(sums);
+            for (((out, grad), x), w) in out.chunks_mut(s).zip(grad.chunks(s)).zip(x.chunks(s)).zip(weight) {
+                for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
+                    *out = finish(g.up().mul(*w), *x, a, b);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a row's share to the gradients of weight and bias.
+#[inline(always)]
+fn accumulate<I: Isa, T: RealFloating>(
+    (weight, bias): (&mut [T::Op], &mut [T::Op]),
+    grad: &[T],
+    x: &[T],
+    (mean, rstd): (T::Op, T::Op),
+    s: usize,
+) {
+    let normal = |x: T| x.up().sub(mean).mul(rstd);
+    let sums = weight.iter_mut().zip(bias);
+    if s == 1 {
+        for (((weight, bias), g), x) in sums.zip(grad).zip(x) {
+            *weight = weight.mul_accumulate::<I>(g.up(), normal(*x));
+            *bias = bias.add(g.up());
+        }
+    } else {
+        for (((weight, bias), grad), x) in sums.zip(grad.chunks(s)).zip(x.chunks(s)) {
+            let (sum, dot) = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
+            *weight = weight.add(T::Op::from_f64(dot));
+            *bias = bias.add(T::Op::from_f64(sum));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Losses over classes: the negative log likelihood of (N, C, S) log probabilities and its gradient. Elementwise losses are
+//! in [`crate::pointwise`].
+
+use tensor_aten::Tensor;
+use tensor_aten::kernels::ClassLoss;
+use tensor_core::{Result, check_index};
+
+use crate::isa::Isa;
+use crate::layer_norm::{parameter, with_options};
+use crate::loops::views::{lock, par_chunks, par_rows};
+use crate::parallel::{GRAIN, parallel_reduce};
+use crate::simd::{Arith, Math, Real, RealFloating, Value};
+
+/// Elements whose losses are summed in a straight line.
+const BLOCK: usize = 4096;
+
+/// Refuses classes that there are not, before anything is written.
+fn check_targets(target: &[i64], classes: usize, ignored: i64) -> Result<()> {
+    for &t in target {
+        check_index!((t >= 0 && t < classes as i64) || t == ignored, "Target {t} is out of bounds.");
+    }
+    Ok(())
+}
+
+/// `out[n, s] = -weight[t] * x[n, t, s]` with `t = target[n, s]`, or their sum, or that divided by the sum of the weights.
+pub fn nll<I: Isa, T: RealFloating>(
+    out: &Tensor,
+    total_weight: &Tensor,
+    x: &Tensor,
+    loss: ClassLoss<'_>,
+) -> Result<()> {
+    let reads = with_options(&[x, loss.target], &[loss.weight]);
+    let locked = lock(&reads, &[out.as_impl(), total_weight.as_impl()])?;
+    let (x, target) = (locked.read::<T>(0)?, locked.read::<i64>(1)?.dense());
+    let weight = parameter::<T>(&locked, &mut 2, loss.weight.is_some())?;
+    check_targets(&target, x.size(1), loss.ignore_index)?;
+    let weight_of = |class: usize| weight.as_ref().map_or(T::Op::ONE, |w| w[class].up());
+    // (loss, weight) of an element; nothing where it does not count.
+    let element = |i: usize| {
+        let class = target[i];
+        if class == loss.ignore_index {
+            return (T::Op::ZERO, T::Op::ZERO);
+        }
+        let weight = weight_of(class as usize);
+        (x.lane(1, i).get(class as usize).up().mul(weight).neg(), weight)
+    };
+    let (mut out, mut total_weight) = (locked.write::<T>(0)?, locked.write::<T>(1)?);
+    if loss.reduction == 0 {
+        total_weight.fill(T::zeroed());
+        out.with_dense(|out| {
+            par_chunks::<I, T>(out, GRAIN / 8, |start, part| {
+                for (i, out) in part.iter_mut().enumerate() {
+                    *out = T::down(element(start + i).0);
+                }
+            })
+        });
+        return Ok(());
+    }
+    let sum = |begin, end| {
+        (begin..end).map(element).fold((0.0, 0.0), |sum: (f64, f64), (loss, weight)| {
+            (sum.0 + Real::to_f64(loss), sum.1 + Real::to_f64(weight))
+        })
+    };
+    let (sum, weights) = parallel_reduce(target.len(), BLOCK, (0.0, 0.0), sum, |a, b| (a.0 + b.0, a.1 + b.1));
+    out.fill(T::down(T::Op::from_f64(if loss.reduction == 1 { sum / weights } else { sum })));
+    total_weight.fill(T::down(T::Op::from_f64(weights)));
+    Ok(())
+}
+
+/// `grad_input[n, t, s] = -weight[t] * grad[n, s]`, with one `grad` for all, divided by the sum of the weights for a mean;
+/// zero elsewhere.
+pub fn nll_backward<I: Isa, T: RealFloating>(
+    grad_input: &Tensor,
+    grad: &Tensor,
+    total_weight: &Tensor,
+    loss: ClassLoss<'_>,
+) -> Result<()> {
+    let reads = with_options(&[grad, loss.target, total_weight], &[loss.weight]);
+    let locked = lock(&reads, &[grad_input.as_impl()])?;
+    let (grad, target) = (locked.read::<T>(0)?.dense(), locked.read::<i64>(1)?.dense());
+    let total = locked.read::<T>(2)?.dense();
+    let weight = parameter::<T>(&locked, &mut 3, loss.weight.is_some())?;
+    let mut out = locked.write::<T>(0)?;
+    let (n, c, s) = (out.size(0), out.size(1), out.size(2));
+    check_targets(&target, c, loss.ignore_index)?;
+    let one = |grads: &[T]| grads.first().map_or(T::Op::ZERO, |g| g.up());
+    let whole = match loss.reduction {
+        0 => T::Op::ZERO,
+        1 => one(&grad).div(one(&total)),
+        _ => one(&grad),
+    };
+    out.with_dense(|out| {
+        par_rows::<I, T>(out, n, c * s, |n, out| {
+            out.fill(T::zeroed());
+            for (i, &class) in target[n * s..][..s].iter().enumerate() {
+                if class == loss.ignore_index {
+                    continue;
+                }
+                let class = class as usize;
+                let grad = if loss.reduction == 0 { grad[n * s + i].up() } else { whole };
+                let weight = weight.as_ref().map_or(T::Op::ONE, |w| w[class].up());
+                out[class * s + i] = T::down(grad.mul(weight).neg());
+            }
+        });
+    });
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! The main example follows PyTorch's run from the same seed over the first epoch (`digits_runs.json`).
+
+#[path = "../../examples/digits/data.rs"]
+mod data;
+#[path = "../../examples/digits/train.rs"]
+mod train;
+
+use tensor::prelude::*;
+
+use crate::close::{json, near, numbers};
+use data::Digits;
+use train::Network;
+
+fn follows(network: &Network) {
+    let expected = &json("digits_runs.json")[network.name];
+    let digits = Digits::load().unwrap();
+    manual_seed(0);
+    let net = (network.build)().unwrap();
+    assert_eq!(net.to_string(), expected["model"].as_str().unwrap());
+    let mut steps = 0;
+    let run = train::train(network, &net, &digits, 1, |_| steps += 1).unwrap();
+    assert_eq!(steps, digits.batches());
+    let losses = numbers(&expected["first_step_losses"]);
+    assert_eq!(losses.len(), 30);
+    for (i, (found, expected)) in run.step_losses.iter().zip(losses).enumerate() {
+        assert!(near(*found, expected, 1e-4, 0.0), "{}: loss {i} is {found}, PyTorch's {expected}", network.name);
+    }
+    let (epoch, expected) = (&run.epochs[0], &expected["epochs"][0]);
+    for (what, found) in [("train_loss", epoch.train_loss), ("test_loss", epoch.test_loss)] {
+        let expected = expected[what].as_f64().unwrap();
+        assert!(near(found, expected, 1e-4, 0.0), "{}: {what} is {found}, PyTorch's {expected}", network.name);
+    }
+    assert_eq!(epoch.correct, expected["test_correct"].as_i64().unwrap());
+    assert_eq!(run.accuracy(), epoch.accuracy());
+    assert_eq!(train::test(network, &net, &digits).unwrap().correct, epoch.correct);
+}
+
+#[test]
+fn the_mlp_follows_pytorchs_first_epoch() {
+    follows(&Network::mlp());
+}
+
+#[test]
+fn the_cnn_follows_pytorchs_first_epoch() {
+    follows(&Network::cnn());
+}

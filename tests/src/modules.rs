@@ -1,0 +1,78 @@
+//! Initialisers and modules of `torch.nn` by their Python names and arguments, for the random sequences of the corpus.
+
+use serde_json::{Map, Value as Json};
+use tensor_nn::init::{self, FanMode, Nonlinearity};
+use tensor_nn::{self as nn, Module};
+use tensor_aten::Tensor;
+use tensor_core::{Result, bail};
+
+/// Python's keyword arguments.
+type Kwargs = Map<String, Json>;
+
+/// The names and tensors of a module's state.
+pub type State = Vec<(String, Tensor)>;
+
+fn float(kwargs: &Kwargs, name: &str, default: f64) -> f64 {
+    kwargs.get(name).and_then(Json::as_f64).unwrap_or(default)
+}
+
+/// What `nonlinearity=` and `a=` say: Python's default is a leaky ReLU of slope `a`.
+fn nonlinearity(kwargs: &Kwargs) -> Result<Nonlinearity> {
+    Ok(match kwargs.get("nonlinearity").and_then(Json::as_str) {
+        None | Some("leaky_relu") => Nonlinearity::LeakyReLU(float(kwargs, "a", 0.0)),
+        Some("relu") => Nonlinearity::ReLU,
+        Some("linear") => Nonlinearity::Linear,
+        Some("tanh") => Nonlinearity::Tanh,
+        Some("sigmoid") => Nonlinearity::Sigmoid,
+        Some("selu") => Nonlinearity::SELU,
+        Some(other) => bail!(Value, "Unsupported nonlinearity {other}"),
+    })
+}
+
+fn fan(kwargs: &Kwargs) -> FanMode {
+    match kwargs.get("mode").and_then(Json::as_str) {
+        Some("fan_out") => FanMode::FanOut,
+        _ => FanMode::FanIn,
+    }
+}
+
+/// Runs an initialiser on a tensor; None where the library has no such initialiser.
+pub fn initialise(name: &str, t: &Tensor, kwargs: &Kwargs) -> Option<Result<()>> {
+    let number = |name, default| float(kwargs, name, default);
+    Some(match name {
+        "uniform_" => init::uniform_(t, number("a", 0.0), number("b", 1.0)),
+        "normal_" => init::normal_(t, number("mean", 0.0), number("std", 1.0)),
+        "xavier_uniform_" => init::xavier_uniform_(t, number("gain", 1.0)),
+        "xavier_normal_" => init::xavier_normal_(t, number("gain", 1.0)),
+        "kaiming_uniform_" => nonlinearity(kwargs).and_then(|n| init::kaiming_uniform_(t, fan(kwargs), n)),
+        "kaiming_normal_" => nonlinearity(kwargs).and_then(|n| init::kaiming_normal_(t, fan(kwargs), n)),
+        _ => return None,
+    })
+}
+
+/// Makes a module and gives its state; None where the library has no such module or argument.
+pub fn state(name: &str, args: &[Json], kwargs: &Kwargs) -> Option<Result<State>> {
+    let int = |i: usize| args.get(i).and_then(Json::as_i64);
+    let flag = |name: &str| kwargs.get(name).and_then(Json::as_bool);
+    let known = |names: &[&str]| kwargs.keys().all(|k| names.contains(&k.as_str()));
+    match name {
+        "Linear" if known(&["bias"]) => {
+            let bias = flag("bias").unwrap_or(true);
+            let options = nn::LinearOptions { bias, ..nn::LinearOptions::new() };
+            Some(of(nn::Linear::new_opt(int(0)?, int(1)?, options)))
+        }
+        "Conv2d" if known(&[]) => Some(of(nn::Conv2d::new(int(0)?, int(1)?, int(2)?))),
+        "Embedding" if known(&["padding_idx"]) => {
+            let padding = kwargs.get("padding_idx").and_then(Json::as_i64);
+            let options = nn::EmbeddingOptions { padding_idx: padding, ..nn::EmbeddingOptions::new() };
+            Some(of(nn::Embedding::new_opt(int(0)?, int(1)?, options)))
+        }
+        "LayerNorm" if known(&[]) => Some(of(nn::LayerNorm::new(vec![int(0)?]))),
+        "BatchNorm2d" if known(&[]) => Some(of(nn::BatchNorm2d::new(int(0)?))),
+        _ => None,
+    }
+}
+
+fn of<M: Module>(module: Result<M>) -> Result<State> {
+    Ok(module?.state_dict()?.into_iter().collect())
+}
