@@ -22,7 +22,7 @@ pub(crate) fn node(variable: Tensor) -> NodeRef {
 
 impl Function for AccumulateGrad {
     fn name(&self) -> &'static str {
-        "AccumulateGrad"
+        "torch::autograd::AccumulateGrad"
     }
 
     fn apply(&self, _node: &NodeRef, mut grads: Grads, _need: &[bool]) -> Result<Grads> {

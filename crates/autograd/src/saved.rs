@@ -194,21 +194,19 @@ impl SavedVariable {
                 let (data, version, output_nr) = (data.clone(), *version, *output_nr);
                 let rebased = grad_fn.clone();
                 drop(state);
-                let current = match &rebased {
-                    Some(weak) => weak.upgrade(),
-                    None => Some(node.clone()),
+                // A written view that is gone took its node along: the operator's own node then stands for it.
+                let (current, output_nr) = match rebased.and_then(|weak| weak.upgrade()) {
+                    Some(rebased) => (rebased, 0),
+                    None => (node.clone(), output_nr),
                 };
                 if !is_at(&data, version) {
-                    return Err(changed(&data, version, current.map(|node| (node, output_nr))));
+                    return Err(changed(&data, version, Some((current, output_nr))));
                 }
                 if !tls::grad_enabled() {
                     return Ok(Some(data));
                 }
-                let Some(current) = current else {
-                    bail!(Runtime, "No grad_fn for non-leaf saved tensor");
-                };
                 let fresh = alias(&data)?;
-                drop(meta::set_gradient_edge(&fresh, &current, if rebased.is_some() { 0 } else { output_nr }));
+                drop(meta::set_gradient_edge(&fresh, &current, output_nr));
                 Ok(Some(fresh))
             }
             State::Packed(packed) => {

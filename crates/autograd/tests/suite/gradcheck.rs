@@ -52,7 +52,11 @@ fn complex_gradients_pass() -> Result<()> {
     let z = Tensor::from_slice(&[Complex64::new(0.5, -1.0), Complex64::new(2.0, 0.25)], &[2])?;
     z.requires_grad_(true)?;
     let inputs = [z, leaf(&[1.5, -0.5])?];
-    gradcheck(|inputs| Ok(vec![ops::mul(&ops::mul(&inputs[0], &inputs[0])?, &inputs[1])?]), &inputs, GradCheck::default())
+    gradcheck(
+        |inputs| Ok(vec![ops::mul(&ops::mul(&inputs[0], &inputs[0])?, &inputs[1])?]),
+        &inputs,
+        GradCheck::default(),
+    )
 }
 
 struct Wrong;
