@@ -307,22 +307,6 @@ pub fn result_type(a: &Operand, b: &Operand) -> Result<DType> {
     Ok(count(count(promotion::ResultType::default(), a), b).finish())
 }
 
-/// Runs an initialiser of `torch.nn.init` by name on a tensor; None where the library has no such initialiser.
-///
-/// # Errors
-/// The initialiser's own.
-pub fn init(_name: &str, _t: &Tensor, _kwargs: &Map<String, Json>) -> Option<Result<()>> {
-    None
-}
-
-/// Makes a module of `torch.nn` by name and gives its state; None where the library has no such module.
-///
-/// # Errors
-/// The module's own.
-pub fn module(_name: &str, _args: &[Json], _kwargs: &Map<String, Json>) -> Option<Result<Vec<(String, Tensor)>>> {
-    None
-}
-
 /// `repr` of a tensor under arguments of `set_printoptions`.
 ///
 /// # Errors

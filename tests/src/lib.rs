@@ -7,6 +7,7 @@ pub mod bridge;
 pub mod compare;
 pub mod corpus;
 pub mod floor;
+pub mod modules;
 pub mod report;
 pub mod run;
 pub mod schema;

@@ -1,10 +1,10 @@
 //! Initialisers and modules of `torch.nn` by their Python names and arguments, for the random sequences of the corpus.
 
 use serde_json::{Map, Value as Json};
-use tensor_nn::init::{self, FanMode, Nonlinearity};
-use tensor_nn::{self as nn, Module};
 use tensor_aten::Tensor;
 use tensor_core::{Result, bail};
+use tensor_nn::init::{self, FanMode, Nonlinearity};
+use tensor_nn::{self as nn, Module};
 
 /// Python's keyword arguments.
 type Kwargs = Map<String, Json>;

@@ -9,6 +9,7 @@ use crate::bridge;
 use crate::compare::Tolerance;
 use crate::corpus::case::{Draw, Sequence};
 use crate::corpus::{Dense, Result, SafeTensors, Value, tiers, value};
+use crate::modules;
 use crate::schema::Argument;
 
 /// The sequences of the file, an item a step.
@@ -78,12 +79,12 @@ fn step(file: &SafeTensors<'_>, draw: &Draw) -> Result<bool> {
             let dtype = value::dtype(dtype)?;
             let numel = tensor_core::strides::numel(size).map_err(show)? as usize;
             let zeros = bridge::dense(&vec![0; numel * dtype.itemsize()], dtype, size).map_err(show)?;
-            let Some(result) = bridge::init(name, &zeros, kwargs) else { return Ok(false) };
+            let Some(result) = modules::initialise(name, &zeros, kwargs) else { return Ok(false) };
             result.map_err(show)?;
             bits(file, &zeros, value)?;
         }
         Draw::Module { name, args, kwargs, parameters } => {
-            let Some(state) = bridge::module(name, args, kwargs) else { return Ok(false) };
+            let Some(state) = modules::state(name, args, kwargs) else { return Ok(false) };
             let state = state.map_err(show)?;
             let mut names: Vec<&str> = state.iter().map(|(n, _)| n.as_str()).collect();
             names.sort_unstable();
