@@ -58,13 +58,13 @@ fn fold_row<I: Isa, T: Value, F: Fold<T>>(fold: F, row: &[T]) -> F::Acc {
 #[inline(always)]
 fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
     let mut acc = [fold.identity(); WIDTH];
-    let mut runs = block.chunks_exact(WIDTH);
-    for run in &mut runs {
+    let (runs, rest) = block.as_chunks::<WIDTH>();
+    for run in runs {
         for (acc, x) in acc.iter_mut().zip(run) {
             *acc = fold.step::<I>(*acc, x.up());
         }
     }
-    for (acc, x) in acc.iter_mut().zip(runs.remainder()) {
+    for (acc, x) in acc.iter_mut().zip(rest) {
         *acc = fold.step::<I>(*acc, x.up());
     }
     let mut width = WIDTH;
@@ -364,13 +364,13 @@ fn wide_lane<T: Parts, W: Wide<T>>(fold: W, x: &[T], r: usize, pitch: usize) -> 
     let mut acc = [fold.identity(); N];
     if pitch == 1 {
         let row = &x[..r];
-        let mut runs = row.chunks_exact(N);
-        for run in &mut runs {
+        let (runs, rest) = row.as_chunks::<N>();
+        for run in runs {
             for (acc, &x) in acc.iter_mut().zip(run) {
                 *acc = fold.step(*acc, x.parts());
             }
         }
-        for (acc, &x) in acc.iter_mut().zip(runs.remainder()) {
+        for (acc, &x) in acc.iter_mut().zip(rest) {
             *acc = fold.step(*acc, x.parts());
         }
     } else {

@@ -27,13 +27,13 @@ pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
     let mut sum = 0.0;
     for a in a.chunks(BLOCK) {
         let mut acc = [O::ZERO; WIDTH];
-        let mut runs = a.chunks_exact(WIDTH);
-        for run in &mut runs {
+        let (runs, rest) = a.as_chunks::<WIDTH>();
+        for run in runs {
             for (acc, &a) in acc.iter_mut().zip(run) {
                 *acc = acc.add(f(a));
             }
         }
-        for (acc, &a) in acc.iter_mut().zip(runs.remainder()) {
+        for (acc, &a) in acc.iter_mut().zip(rest) {
             *acc = acc.add(f(a));
         }
         sum += total(acc);
@@ -47,14 +47,14 @@ pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) ->
     let mut sums = (0.0, 0.0);
     for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
         let (mut first, mut second) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-        let (mut runs_a, mut runs_b) = (a.chunks_exact(WIDTH), b.chunks_exact(WIDTH));
-        for (a, b) in (&mut runs_a).zip(&mut runs_b) {
+        let ((runs_a, rest_a), (runs_b, rest_b)) = (a.as_chunks::<WIDTH>(), b.as_chunks::<WIDTH>());
+        for (a, b) in runs_a.iter().zip(runs_b) {
             for (((first, second), &a), &b) in first.iter_mut().zip(&mut second).zip(a).zip(b) {
                 let (x, y) = f(a, b);
                 (*first, *second) = (first.add(x), second.add(y));
             }
         }
-        let rest = runs_a.remainder().iter().zip(runs_b.remainder());
+        let rest = rest_a.iter().zip(rest_b);
         for ((first, second), (&a, &b)) in first.iter_mut().zip(&mut second).zip(rest) {
             let (x, y) = f(a, b);
             (*first, *second) = (first.add(x), second.add(y));
@@ -70,15 +70,15 @@ pub fn map_sum<A: Copy, B, O: RealMath>(out: &mut [B], a: &[A], down: impl Fn(O)
     let mut sum = 0.0;
     for (out, a) in out.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
         let mut acc = [O::ZERO; WIDTH];
-        let (mut runs_out, mut runs) = (out.chunks_exact_mut(WIDTH), a.chunks_exact(WIDTH));
-        for (out, run) in (&mut runs_out).zip(&mut runs) {
+        let ((runs_out, rest_out), (runs, rest)) = (out.as_chunks_mut::<WIDTH>(), a.as_chunks::<WIDTH>());
+        for (out, run) in runs_out.iter_mut().zip(runs) {
             for ((acc, out), &a) in acc.iter_mut().zip(out).zip(run) {
                 let value = f(a);
                 *out = down(value);
                 *acc = acc.add(value);
             }
         }
-        for ((acc, out), &a) in acc.iter_mut().zip(runs_out.into_remainder()).zip(runs.remainder()) {
+        for ((acc, out), &a) in acc.iter_mut().zip(rest_out).zip(rest) {
             let value = f(a);
             *out = down(value);
             *acc = acc.add(value);
@@ -92,13 +92,13 @@ pub fn map_sum<A: Copy, B, O: RealMath>(out: &mut [B], a: &[A], down: impl Fn(O)
 #[inline(always)]
 pub fn max<T: Ordered>(row: &[T]) -> T::Op {
     let mut acc = [T::Op::LOWEST; WIDTH];
-    let mut runs = row.chunks_exact(WIDTH);
-    for run in &mut runs {
+    let (runs, rest) = row.as_chunks::<WIDTH>();
+    for run in runs {
         for (acc, x) in acc.iter_mut().zip(run) {
             *acc = x.up().maximum(*acc);
         }
     }
-    for (acc, x) in acc.iter_mut().zip(runs.remainder()) {
+    for (acc, x) in acc.iter_mut().zip(rest) {
         *acc = x.up().maximum(*acc);
     }
     acc.into_iter().fold(T::Op::LOWEST, Real::maximum)

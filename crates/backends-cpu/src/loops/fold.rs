@@ -5,14 +5,13 @@
 
 /// Running values. As many as a level's registers hold, and too many for LLVM to unroll their loop before it vectorises it
 /// (which it then does badly).
-const LANES: usize = 64;
+const LANES: usize = 32;
 
 /// Combines `step(.., x)` over a slice. `init` is neutral: each running value starts with it.
 #[inline(always)]
 pub fn fold<T: Copy, A: Copy>(x: &[T], init: A, step: impl Fn(A, T) -> A, combine: impl Fn(A, A) -> A) -> A {
     let mut lanes = [init; LANES];
-    let groups = x.chunks_exact(LANES);
-    let rest = groups.remainder();
+    let (groups, rest) = x.as_chunks::<LANES>();
     for group in groups {
         for i in 0..LANES {
             lanes[i] = step(lanes[i], group[i]);
@@ -40,9 +39,8 @@ pub fn fold2<T: Copy, U: Copy, A: Copy>(
     let n = x.len().min(y.len());
     let (x, y) = (&x[..n], &y[..n]);
     let mut lanes = [init; LANES];
-    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let (x_rest, y_rest) = (xs.remainder(), ys.remainder());
-    for (x, y) in xs.zip(ys) {
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    for (x, y) in xs.iter().zip(ys) {
         for i in 0..LANES {
             lanes[i] = step(lanes[i], x[i], y[i]);
         }
