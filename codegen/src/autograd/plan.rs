@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
         }
         let mut plan = Self {
             schema,
-            node: derivatives.grad_fn.rsplit("::").next().unwrap_or_default().to_string(),
+            node: derivatives.grad_fn.rsplit("::").next().unwrap_or_default().replace("_copy", "Copy"),
             grad_fn: &derivatives.grad_fn,
             line: entry.line,
             differentiable,

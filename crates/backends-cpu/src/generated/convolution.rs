@@ -55,6 +55,12 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static ConvolutionKernels {
+    static BASELINE: ConvolutionKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static ConvolutionKernels {
     static BASELINE: ConvolutionKernels = table::<Baseline, Baseline>();
     static V3_TABLE: ConvolutionKernels = table::<V3, V3>();

@@ -27,6 +27,12 @@ const fn table<I: Isa, N: Isa>() -> FillKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static FillKernels {
+    static BASELINE: FillKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static FillKernels {
     static BASELINE: FillKernels = table::<Baseline, Baseline>();
     static V3_TABLE: FillKernels = table::<V3, V3>();

@@ -27,6 +27,12 @@ const fn table<I: Isa, N: Isa>() -> FlipKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static FlipKernels {
+    static BASELINE: FlipKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static FlipKernels {
     static BASELINE: FlipKernels = table::<Baseline, Baseline>();
     static V3_TABLE: FlipKernels = table::<V3, V3>();

@@ -139,6 +139,12 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static RandomKernels {
+    static BASELINE: RandomKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static RandomKernels {
     static BASELINE: RandomKernels = table::<Baseline, Baseline>();
     static V3_TABLE: RandomKernels = table::<V3, V3>();

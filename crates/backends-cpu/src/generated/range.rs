@@ -41,6 +41,12 @@ const fn table<I: Isa, N: Isa>() -> RangeKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static RangeKernels {
+    static BASELINE: RangeKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static RangeKernels {
     static BASELINE: RangeKernels = table::<Baseline, Baseline>();
     static V3_TABLE: RangeKernels = table::<V3, V3>();

@@ -181,6 +181,12 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
         ]),
     }
 }
+#[cfg(debug_assertions)]
+fn kernels() -> &'static ReduceKernels {
+    static BASELINE: ReduceKernels = table::<Baseline, Baseline>();
+    &BASELINE
+}
+#[cfg(not(debug_assertions))]
 fn kernels() -> &'static ReduceKernels {
     static BASELINE: ReduceKernels = table::<Baseline, Baseline>();
     static V3_TABLE: ReduceKernels = table::<V3, V3>();
