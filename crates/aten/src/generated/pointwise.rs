@@ -7541,19 +7541,19 @@ impl Tensor {
         ops::masked_fill_(self, &*mask.into_arg()?, &*value.into_arg()?)
     }
     /// See [`ops::pow_tensor_tensor`](crate::ops::pow_tensor_tensor).
-    pub fn pow_tensor_tensor<'o>(&self, exponent: impl Operand<'o>) -> Result<Tensor> {
+    pub fn pow_tensor<'o>(&self, exponent: impl Operand<'o>) -> Result<Tensor> {
         ops::pow_tensor_tensor(self, &*exponent.into_arg()?)
     }
     /// See [`ops::pow_`](crate::ops::pow_).
-    pub fn pow_tensor_tensor_<'o>(&self, exponent: impl Operand<'o>) -> Result<&Tensor> {
+    pub fn pow_tensor_<'o>(&self, exponent: impl Operand<'o>) -> Result<&Tensor> {
         ops::pow_(self, &*exponent.into_arg()?)
     }
     /// See [`ops::pow_tensor_scalar`](crate::ops::pow_tensor_scalar).
-    pub fn pow_tensor_scalar(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn pow(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         ops::pow_tensor_scalar(self, exponent)
     }
     /// See [`ops::pow_scalar_`](crate::ops::pow_scalar_).
-    pub fn pow_tensor_scalar_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         ops::pow_scalar_(self, exponent)
     }
 }

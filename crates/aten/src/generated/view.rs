@@ -1199,7 +1199,7 @@ impl Tensor {
         ops::permute(self, dims)
     }
     /// See [`ops::transpose_int`](crate::ops::transpose_int).
-    pub fn transpose_int(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
+    pub fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         ops::transpose_int(self, dim0, dim1)
     }
     /// See [`ops::t`](crate::ops::t).
@@ -1223,7 +1223,7 @@ impl Tensor {
         ops::unsqueeze(self, dim)
     }
     /// See [`ops::select_int`](crate::ops::select_int).
-    pub fn select_int(&self, dim: i64, index: i64) -> Result<Tensor> {
+    pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         ops::select_int(self, dim, index)
     }
     /// See [`ops::slice`](crate::ops::slice).
@@ -1282,23 +1282,19 @@ impl Tensor {
         ops::chunk(self, chunks, dim)
     }
     /// See [`ops::unbind_int`](crate::ops::unbind_int).
-    pub fn unbind_int(&self) -> Result<Vec<Tensor>> {
+    pub fn unbind(&self) -> Result<Vec<Tensor>> {
         ops::unbind_int(self, 0)
     }
     /// See [`ops::unbind_int`](crate::ops::unbind_int).
-    pub fn unbind_int_opt(&self, dim: i64) -> Result<Vec<Tensor>> {
+    pub fn unbind_opt(&self, dim: i64) -> Result<Vec<Tensor>> {
         ops::unbind_int(self, dim)
     }
     /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
-    pub fn flatten_using_ints(&self) -> Result<Tensor> {
+    pub fn flatten(&self) -> Result<Tensor> {
         ops::flatten_using_ints(self, 0, -1)
     }
     /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
-    pub fn flatten_using_ints_opt(
-        &self,
-        start_dim: i64,
-        end_dim: i64,
-    ) -> Result<Tensor> {
+    pub fn flatten_opt(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         ops::flatten_using_ints(self, start_dim, end_dim)
     }
     /// See [`ops::detach_`](crate::ops::detach_).
