@@ -1,8 +1,8 @@
 //! Functions that formulas call where an expression of operators does not do. They call dispatched operators only, so that
 //! their results have derivatives. Here are those that many families use; a family's own are in `formulas/FAMILY.rs`.
 
-mod batch_norm;
 mod attention;
+mod batch_norm;
 mod convolution;
 pub mod dims;
 mod dropout;
@@ -24,8 +24,8 @@ use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail, strides};
 
-pub use batch_norm::*;
 pub use attention::*;
+pub use batch_norm::*;
 pub use convolution::*;
 pub use dropout::*;
 pub use embedding::*;

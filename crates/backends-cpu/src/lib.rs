@@ -5,8 +5,8 @@
 //! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
 #![deny(unsafe_code)]
 
-mod batch_norm;
 mod attention;
+mod batch_norm;
 mod convolution;
 mod copy;
 mod embedding;

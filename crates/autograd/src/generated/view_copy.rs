@@ -11,8 +11,8 @@ use super::prelude::*;
 /// Backward of `alias_copy(Tensor self) -> Tensor`.
 ///
 /// self: `grad`
-struct AliasBackward0_copy {}
-impl Function for AliasBackward0_copy {
+struct AliasBackward0Copy {}
+impl Function for AliasBackward0Copy {
     fn name(&self) -> &'static str {
         "AliasBackward0_copy"
     }
@@ -34,7 +34,7 @@ fn alias_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = AliasBackward0_copy {};
+        let function = AliasBackward0Copy {};
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
@@ -48,7 +48,7 @@ fn alias_copy_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
 /// Backward of `as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`.
 ///
 /// self: `as_strided_backward(grad, self.sizes(), self.strides(), self.storage_offset(), size, stride, storage_offset)`
-struct AsStridedBackward0_copy {
+struct AsStridedBackward0Copy {
     self_sizes: Dims,
     self_strides: Dims,
     self_storage_offset: i64,
@@ -56,7 +56,7 @@ struct AsStridedBackward0_copy {
     stride: Dims,
     storage_offset: Option<i64>,
 }
-impl Function for AsStridedBackward0_copy {
+impl Function for AsStridedBackward0Copy {
     fn name(&self) -> &'static str {
         "AsStridedBackward0_copy"
     }
@@ -93,7 +93,7 @@ fn as_strided_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = AsStridedBackward0_copy {
+        let function = AsStridedBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             self_strides: Dims::from_slice(self_.strides()),
             self_storage_offset: self_.storage_offset(),
@@ -121,13 +121,13 @@ fn as_strided_copy_out(
 /// Backward of `diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor`.
 ///
 /// self: `diagonal_backward(grad, self.sizes(), offset, dim1, dim2)`
-struct DiagonalBackward0_copy {
+struct DiagonalBackward0Copy {
     self_sizes: Dims,
     offset: i64,
     dim1: i64,
     dim2: i64,
 }
-impl Function for DiagonalBackward0_copy {
+impl Function for DiagonalBackward0Copy {
     fn name(&self) -> &'static str {
         "DiagonalBackward0_copy"
     }
@@ -162,7 +162,7 @@ fn diagonal_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = DiagonalBackward0_copy {
+        let function = DiagonalBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             offset,
             dim1,
@@ -188,10 +188,10 @@ fn diagonal_copy_out(
 /// Backward of `expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor`.
 ///
 /// self: `sum_to_size(grad, self.sizes())`
-struct ExpandBackward0_copy {
+struct ExpandBackward0Copy {
     self_sizes: Dims,
 }
-impl Function for ExpandBackward0_copy {
+impl Function for ExpandBackward0Copy {
     fn name(&self) -> &'static str {
         "ExpandBackward0_copy"
     }
@@ -219,7 +219,7 @@ fn expand_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = ExpandBackward0_copy {
+        let function = ExpandBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -241,10 +241,10 @@ fn expand_copy_out(
 /// Backward of `permute_copy(Tensor self, int[] dims) -> Tensor`.
 ///
 /// self: `permute_backward(grad, dims)`
-struct PermuteBackward0_copy {
+struct PermuteBackward0Copy {
     dims: Dims,
 }
-impl Function for PermuteBackward0_copy {
+impl Function for PermuteBackward0Copy {
     fn name(&self) -> &'static str {
         "PermuteBackward0_copy"
     }
@@ -267,7 +267,7 @@ fn permute_copy(keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Te
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = PermuteBackward0_copy {
+        let function = PermuteBackward0Copy {
             dims: Dims::from_slice(dims),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -288,12 +288,12 @@ fn permute_copy_out(
 /// Backward of `select_copy.int(Tensor self, int dim, SymInt index) -> Tensor`.
 ///
 /// self: `select_backward(grad, self.sizes(), dim, index)`
-struct SelectBackward0_copy {
+struct SelectBackward0Copy {
     self_sizes: Dims,
     dim: i64,
     index: i64,
 }
-impl Function for SelectBackward0_copy {
+impl Function for SelectBackward0Copy {
     fn name(&self) -> &'static str {
         "SelectBackward0_copy"
     }
@@ -321,7 +321,7 @@ fn select_copy_int(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SelectBackward0_copy {
+        let function = SelectBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             dim,
             index,
@@ -345,14 +345,14 @@ fn select_copy_int_out(
 /// Backward of `slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor`.
 ///
 /// self: `formulas::slice_backward(grad, self.sizes(), dim, start, end, step)`
-struct SliceBackward0_copy {
+struct SliceBackward0Copy {
     self_sizes: Dims,
     dim: i64,
     start: Option<i64>,
     end: Option<i64>,
     step: i64,
 }
-impl Function for SliceBackward0_copy {
+impl Function for SliceBackward0Copy {
     fn name(&self) -> &'static str {
         "SliceBackward0_copy"
     }
@@ -389,7 +389,7 @@ fn slice_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SliceBackward0_copy {
+        let function = SliceBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             dim,
             start,
@@ -417,13 +417,13 @@ fn slice_copy_tensor_out(
 /// Backward of `split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`.
 ///
 /// self: `split_backward(grads, self.sizes(), self.options(), split_size, dim)`
-struct SplitBackward0_copy {
+struct SplitBackward0Copy {
     self_sizes: Dims,
     self_options: Options,
     split_size: i64,
     dim: i64,
 }
-impl Function for SplitBackward0_copy {
+impl Function for SplitBackward0Copy {
     fn name(&self) -> &'static str {
         "SplitBackward0_copy"
     }
@@ -459,7 +459,7 @@ fn split_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SplitBackward0_copy {
+        let function = SplitBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             self_options: Options::of(self_),
             split_size,
@@ -485,13 +485,13 @@ fn split_copy_tensor_out(
 /// Backward of `split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`.
 ///
 /// self: `split_with_sizes_backward(grads, self.sizes(), self.options(), split_sizes, dim)`
-struct SplitWithSizesBackward0_copy {
+struct SplitWithSizesBackward0Copy {
     self_sizes: Dims,
     self_options: Options,
     split_sizes: Dims,
     dim: i64,
 }
-impl Function for SplitWithSizesBackward0_copy {
+impl Function for SplitWithSizesBackward0Copy {
     fn name(&self) -> &'static str {
         "SplitWithSizesBackward0_copy"
     }
@@ -527,7 +527,7 @@ fn split_with_sizes_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SplitWithSizesBackward0_copy {
+        let function = SplitWithSizesBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             self_options: Options::of(self_),
             split_sizes: Dims::from_slice(split_sizes),
@@ -553,10 +553,10 @@ fn split_with_sizes_copy_out(
 /// Backward of `squeeze_copy(Tensor self) -> Tensor`.
 ///
 /// self: `grad.reshape(self.sizes())`
-struct SqueezeBackward0_copy {
+struct SqueezeBackward0Copy {
     self_sizes: Dims,
 }
-impl Function for SqueezeBackward0_copy {
+impl Function for SqueezeBackward0Copy {
     fn name(&self) -> &'static str {
         "SqueezeBackward0_copy"
     }
@@ -579,7 +579,7 @@ fn squeeze_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SqueezeBackward0_copy {
+        let function = SqueezeBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -595,10 +595,10 @@ fn squeeze_copy_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
 /// Backward of `squeeze_copy.dim(Tensor self, int dim) -> Tensor`.
 ///
 /// self: `grad.reshape(self.sizes())`
-struct SqueezeBackward1_copy {
+struct SqueezeBackward1Copy {
     self_sizes: Dims,
 }
-impl Function for SqueezeBackward1_copy {
+impl Function for SqueezeBackward1Copy {
     fn name(&self) -> &'static str {
         "SqueezeBackward1_copy"
     }
@@ -621,7 +621,7 @@ fn squeeze_copy_dim(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Te
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SqueezeBackward1_copy {
+        let function = SqueezeBackward1Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -642,10 +642,10 @@ fn squeeze_copy_dim_out(
 /// Backward of `squeeze_copy.dims(Tensor self, int[] dim) -> Tensor`.
 ///
 /// self: `grad.reshape(self.sizes())`
-struct SqueezeBackward2_copy {
+struct SqueezeBackward2Copy {
     self_sizes: Dims,
 }
-impl Function for SqueezeBackward2_copy {
+impl Function for SqueezeBackward2Copy {
     fn name(&self) -> &'static str {
         "SqueezeBackward2_copy"
     }
@@ -672,7 +672,7 @@ fn squeeze_copy_dims(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = SqueezeBackward2_copy {
+        let function = SqueezeBackward2Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -693,8 +693,8 @@ fn squeeze_copy_dims_out(
 /// Backward of `t_copy(Tensor self) -> Tensor`.
 ///
 /// self: `grad.t()`
-struct TBackward0_copy {}
-impl Function for TBackward0_copy {
+struct TBackward0Copy {}
+impl Function for TBackward0Copy {
     fn name(&self) -> &'static str {
         "TBackward0_copy"
     }
@@ -717,7 +717,7 @@ fn t_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = TBackward0_copy {};
+        let function = TBackward0Copy {};
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
@@ -731,11 +731,11 @@ fn t_copy_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 /// Backward of `transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor`.
 ///
 /// self: `transpose_int(grad, dim0, dim1)`
-struct TransposeBackward0_copy {
+struct TransposeBackward0Copy {
     dim0: i64,
     dim1: i64,
 }
-impl Function for TransposeBackward0_copy {
+impl Function for TransposeBackward0Copy {
     fn name(&self) -> &'static str {
         "TransposeBackward0_copy"
     }
@@ -763,7 +763,7 @@ fn transpose_copy_int(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = TransposeBackward0_copy {
+        let function = TransposeBackward0Copy {
             dim0,
             dim1,
         };
@@ -786,10 +786,10 @@ fn transpose_copy_int_out(
 /// Backward of `unsqueeze_copy(Tensor self, int dim) -> Tensor`.
 ///
 /// self: `squeeze_dim(grad, dim)`
-struct UnsqueezeBackward0_copy {
+struct UnsqueezeBackward0Copy {
     dim: i64,
 }
-impl Function for UnsqueezeBackward0_copy {
+impl Function for UnsqueezeBackward0Copy {
     fn name(&self) -> &'static str {
         "UnsqueezeBackward0_copy"
     }
@@ -812,7 +812,7 @@ fn unsqueeze_copy(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tens
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = UnsqueezeBackward0_copy { dim };
+        let function = UnsqueezeBackward0Copy { dim };
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
@@ -831,12 +831,12 @@ fn unsqueeze_copy_out(
 /// Backward of `unbind_copy.int(Tensor self, int dim=0) -> Tensor[]`.
 ///
 /// self: `unbind_backward(grads, self.sizes(), self.options(), dim)`
-struct UnbindBackward0_copy {
+struct UnbindBackward0Copy {
     self_sizes: Dims,
     self_options: Options,
     dim: i64,
 }
-impl Function for UnbindBackward0_copy {
+impl Function for UnbindBackward0Copy {
     fn name(&self) -> &'static str {
         "UnbindBackward0_copy"
     }
@@ -870,7 +870,7 @@ fn unbind_copy_int(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = UnbindBackward0_copy {
+        let function = UnbindBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             self_options: Options::of(self_),
             dim,
@@ -894,10 +894,10 @@ fn unbind_copy_int_out(
 /// Backward of `view_copy(Tensor self, SymInt[] size) -> Tensor`.
 ///
 /// self: `grad.reshape(self.sizes())`
-struct ViewBackward0_copy {
+struct ViewBackward0Copy {
     self_sizes: Dims,
 }
-impl Function for ViewBackward0_copy {
+impl Function for ViewBackward0Copy {
     fn name(&self) -> &'static str {
         "ViewBackward0_copy"
     }
@@ -920,7 +920,7 @@ fn view_copy(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tenso
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = ViewBackward0_copy {
+        let function = ViewBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
@@ -941,13 +941,13 @@ fn view_copy_out(
 /// Backward of `unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor`.
 ///
 /// self: `unfold_backward(grad, self.sizes(), dimension, size, step)`
-struct UnfoldBackward0_copy {
+struct UnfoldBackward0Copy {
     self_sizes: Dims,
     dimension: i64,
     size: i64,
     step: i64,
 }
-impl Function for UnfoldBackward0_copy {
+impl Function for UnfoldBackward0Copy {
     fn name(&self) -> &'static str {
         "UnfoldBackward0_copy"
     }
@@ -982,7 +982,7 @@ fn unfold_copy(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = UnfoldBackward0_copy {
+        let function = UnfoldBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
             dimension,
             size,
