@@ -1,4 +1,4 @@
-//! `+ - * / % & | ^ << >> - !` on tensors, as results of operators: `(&x * &w + &b)?`. The operators are in `ops`.
+//! `+ - * /`, negation and `!` on tensors, as results of operators: `(&x * &w + &b)?`. The operators are in `ops`.
 //!
 //! The left operand is a tensor, an `f64` or `i64` before a tensor, or a `Result<Tensor>` before a tensor; the right one
 //! is whatever [`RightOperand`] says. Put `?` after a left operand that is a result when a number or another result
@@ -121,7 +121,7 @@ macro_rules! left_numbers {
 left_numbers!(Add add: f64, i64 => |a, b| b + a);
 left_numbers!(Sub sub: f64, i64 => |a, b| ops::rsub_scalar(b, a, 1));
 left_numbers!(Mul mul: f64, i64 => |a, b| b * a);
-left_numbers!(Div div: f64, i64 => |a, b| ops::reciprocal(b)? * a);
+left_numbers!(Div div: f64, i64 => |a, b| ops::mul(&ops::reciprocal(b)?, &Tensor::wrapped_number(a)?));
 
 /// Operators of one operand.
 macro_rules! unary {
