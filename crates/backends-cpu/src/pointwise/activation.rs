@@ -55,10 +55,10 @@ elementwise! {
     fn gelu_erf<T: RealFloating>(x: T) -> T {
         let x = x.up();
         let half: T::Op = c!(0.5);
-        // In f32 and bf16, PyTorch's is no number at either infinity.
-        let odd = matches!(T::DTYPE, DType::F32 | DType::BF16);
+        // But for f64, PyTorch's is no number at either infinity.
+        let odd = T::DTYPE != DType::F64;
         let x = if odd & !x.is_finite() { c!(f64::NAN) } else { x };
-        T::down(x.mul(half).mul(<T::Op as Arith>::ONE.add(x.mul(c!(SQRT_HALF)).erf::<I>())))
+        T::down(x.mul(<T::Op as Arith>::ONE.add(x.mul(c!(SQRT_HALF)).erf::<I>())).mul(half))
     }
     fn gelu_tanh<T: RealFloating>(x: T) -> T {
         let x = x.up();

@@ -11,6 +11,7 @@ mod elementary;
 mod loss;
 mod power;
 mod select;
+mod special;
 
 #[cfg(test)]
 mod tests;
@@ -23,3 +24,4 @@ pub use elementary::*;
 pub use loss::*;
 pub use power::*;
 pub use select::*;
+pub use special::*;
