@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-pub fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let x = tensor!([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
     let t = x.t()?; // shape [3, 2], stride [1, 3]
     assert!(!t.is_contiguous());
@@ -13,7 +13,7 @@ pub fn main() -> Result<()> {
         println!("trace {trace}, column {:?}", [elements[[0, 1]], elements[[1, 1]], elements[[2, 1]]]);
         assert_eq!((trace, elements[[2, 1]], elements.at(2).at(1)), (6.0, 6.0, Some(&6.0)));
 
-        let error = x.add_(1.0).map(drop).unwrap_err();
+        let error = x.add_scalar_(1.0).map(drop).unwrap_err();
         println!("a write meanwhile: {error}");
     }
 

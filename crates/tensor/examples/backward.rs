@@ -4,14 +4,15 @@ use std::iter::successors;
 
 use tensor::prelude::*;
 
-pub fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let x = tensor!([1.0, 2.0, 3.0], TensorOptions::new().requires_grad(true))?;
     let y = x.pow(2.0)?.sum()?;
     println!("{y}");
     assert_eq!(y.to_string(), "tensor(14., grad_fn=<SumBackward0>)");
 
     // Each node knows where gradients flow next.
-    let chain = successors(y.grad_fn()?, |node| node.next_functions().into_iter().flatten().next().map(|(node, _)| node));
+    let chain =
+        successors(y.grad_fn()?, |node| node.next_functions().into_iter().flatten().next().map(|(node, _)| node));
     let names: Vec<String> = chain.map(|node| node.name()).collect();
     println!("{}", names.join(" -> "));
     assert_eq!(names, ["SumBackward0", "PowBackward0", "AccumulateGrad"]);

@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-pub fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let x = Tensor::ones(&[2, 3], ())?;
     let m = Tensor::empty(&[2, 3], Device::META)?;
 

@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-pub fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     manual_seed(0);
     let x = Tensor::randn(&[5, 2], ())?;
     let y = Tensor::randn(&[5, 1], ())?;

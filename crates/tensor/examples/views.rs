@@ -2,7 +2,7 @@
 
 use tensor::prelude::*;
 
-pub fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let x = tensor!([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
     println!("{x}");
     println!("shape {:?}, stride {:?}, dtype {}, device {}", x.sizes(), x.strides(), x.dtype(), x.device());

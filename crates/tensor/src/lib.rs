@@ -25,8 +25,8 @@ pub mod prelude;
 pub mod serialize;
 
 pub use tensor_aten::{
-    Arg, IValue, Operand, Stack, Tensor, TensorOptions, accessor, core, define_op, dispatch, extension, hooks, indexing,
-    inventory, ops, printing,
+    Arg, IValue, Operand, Stack, Tensor, TensorOptions, accessor, core, define_op, dispatch, extension, hooks,
+    indexing, inventory, ops, printing,
 };
 pub use tensor_autograd as autograd;
 pub use tensor_core::generator::manual_seed;

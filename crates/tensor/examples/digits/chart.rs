@@ -20,11 +20,10 @@ pub fn draw(file: &Path, runs: &[(Network, Run)]) -> Result<(), Box<dyn Error>> 
         .build_cartesian_2d(1f64..epochs as f64, (0.01f64..3.0).log_scale())?;
     chart.configure_mesh().x_desc("epoch").y_desc("cross entropy").x_label_formatter(&|x| format!("{x:.0}")).draw()?;
     for ((network, run), color) in runs.iter().zip([BLUE, RED]) {
-        let curves = [("train", 1, run.epochs.iter().map(|e| e.train_loss).collect::<Vec<_>>()), (
-            "test",
-            3,
-            run.epochs.iter().map(|e| e.test_loss).collect(),
-        )];
+        let curves = [
+            ("train", 1, run.epochs.iter().map(|e| e.train_loss).collect::<Vec<_>>()),
+            ("test", 3, run.epochs.iter().map(|e| e.test_loss).collect()),
+        ];
         for (part, width, losses) in curves {
             let points = losses.into_iter().enumerate().map(|(i, loss)| ((i + 1) as f64, loss));
             let style = color.stroke_width(width);

@@ -31,10 +31,10 @@ impl Network {
 
     /// Two convolutions and a linear layer, by Adam.
     pub fn cnn() -> Self {
-        let same = || nn::Conv2dOptions::new().padding(1);
         Self {
             name: "cnn",
-            build: move || {
+            build: || {
+                let same = || nn::Conv2dOptions::new().padding(1);
                 Ok(nn::sequential![
                     nn::Conv2d::new_opt(1, 8, 3, same())?,
                     nn::BatchNorm2d::new(8)?,
@@ -111,7 +111,7 @@ pub fn train(
         net.train();
         let mut total = 0.0;
         let order = tensor::ops::randperm_generator(count, Some(&generator), Some(DType::I64), None, None, None)?;
-        let batches = order.split(BATCH, 0)?;
+        let batches = order.split(BATCH)?;
         for (i, batch) in batches.iter().enumerate() {
             optimizer.zero_grad()?;
             let loss = F::cross_entropy(&net.forward(&images.i(batch)?)?, &digits.train_labels.i(batch)?)?;
@@ -139,7 +139,7 @@ pub fn test(network: &Network, net: &nn::Sequential, digits: &Digits) -> Result<
     no_grad(|| {
         let logits = net.forward(&network.shaped(&digits.test_images)?)?;
         let test_loss = F::cross_entropy(&logits, &digits.test_labels)?.item()?.to_f64();
-        let right = logits.argmax(Some(1), false)?.eq(&digits.test_labels)?;
+        let right = logits.argmax_opt(Some(1), false)?.eq(&digits.test_labels)?;
         let (correct, tested) = (right.sum()?.item()?.to_i64(), right.numel());
         Ok(Epoch { number: 0, train_loss: f64::NAN, test_loss, correct, tested })
     })

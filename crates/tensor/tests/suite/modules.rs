@@ -4,9 +4,9 @@
 use safetensors::SafeTensors;
 use serde_json::Value;
 use tensor::nn::{
-    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, Conv2d, Conv2dOptions, CrossEntropyLoss, Dropout, Embedding,
-    EmbeddingOptions, Flatten, GELU, Layer, LayerNorm, LayerNormOptions, Linear, LinearOptions, MSELoss, MaxPool2d,
-    MaxPool2dOptions, Padding, Pair, ReLU, Reduction, Sigmoid, StateDict, Tanh,
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, Conv2d, Conv2dOptions, CrossEntropyLoss, Dropout,
+    Embedding, EmbeddingOptions, Flatten, GELU, Layer, LayerNorm, LayerNormOptions, Linear, LinearOptions, MSELoss,
+    MaxPool2d, MaxPool2dOptions, Padding, Pair, ReLU, Reduction, Sigmoid, StateDict, Tanh,
 };
 use tensor::prelude::*;
 
@@ -71,9 +71,7 @@ fn pair(value: &Value) -> Pair {
 fn layer(class: &str, recipe: &Recipe) -> Result<Option<Box<dyn Layer>>> {
     let r = recipe;
     Ok(Some(match class {
-        "Linear" => {
-            Box::new(Linear::new_opt(r.int(0), r.int(1), LinearOptions::new().bias(r.bool("bias", true)))?)
-        }
+        "Linear" => Box::new(Linear::new_opt(r.int(0), r.int(1), LinearOptions::new().bias(r.bool("bias", true)))?),
         "Conv2d" => {
             let padding = match r.kwargs.get("padding").and_then(Value::as_str) {
                 Some("same") => Padding::Same,
