@@ -68,6 +68,7 @@
 //! pub fn set_history_list(node: &NodeRef, outputs: &[Tensor]); // outputs of integer dtype only take up a number
 //! pub fn check_inplace(self_: &Tensor) -> Result<()>;         // "a leaf Variable that requires grad is being used in ..", views' creation
 //! pub fn rebase_history(self_: &Tensor, node: &NodeRef) -> Result<()>;         // CopySlices on the base for a view
+//! pub fn retie(self_: &Tensor, node: &NodeRef) -> Result<()>; // after `t_` and the like: only this tensor has a new history
 //! pub fn as_view(base: &Tensor, view: &Tensor, replay: Option<Replay>);        // a differentiable view; called in no-grad mode too
 //! pub fn as_views(base: &Tensor, views: &[Tensor]);           // multi-output views: CreationMeta::MultiOutputNode
 //! pub type Replay = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;      // None: as_strided of the base will do

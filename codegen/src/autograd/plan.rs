@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     pub fields: Vec<Field>,
     /// True if an in-place form records this node.
     pub in_place: bool,
+    /// True if that form changes what the tensor shows (`t_`), not its elements: other names of them keep their history.
+    pub in_place_view: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -94,6 +96,7 @@ impl<'a> Plan<'a> {
             steps: Vec::new(),
             fields: Vec::new(),
             in_place: entry.operators.iter().any(|op| op.form == Form::InPlace),
+            in_place_view: entry.tags.iter().any(|tag| tag == "inplace_view"),
         };
         let missing = derivatives.not_implemented.iter().map(|name| crate::model::Formula {
             inputs: vec![name.clone()],

@@ -108,7 +108,8 @@ fn in_place(plan: &Plan<'_>, op: &Operator) -> Result<String, String> {
             if from_argument(&field) { format!("saved_{}", field.saved.field) } else { save(plan, field, true) };
         text.push_str(&initialiser(field, &value));
     }
-    let _ = write!(text, "}}; record::rebase_history({self_}, &record::node(edges, function))");
+    let record = if plan.in_place_view { "retie" } else { "rebase_history" };
+    let _ = write!(text, "}}; record::{record}({self_}, &record::node(edges, function))");
     Ok(text)
 }
 

@@ -8,6 +8,7 @@
 mod accumulate;
 mod api;
 mod bury;
+mod by_hand;
 pub mod checkpoint;
 pub mod engine;
 pub mod formulas;

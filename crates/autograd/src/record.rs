@@ -172,12 +172,22 @@ pub fn check_inplace(self_: &Tensor) -> Result<()> {
 /// # Errors
 /// For a view, when the node has several outputs.
 pub fn rebase_history(self_: &Tensor, node: &NodeRef) -> Result<()> {
-    node.state().metadata.push(InputMeta::of(self_));
     if let Some(meta) = meta::of(self_)
         && view::base(self_).is_some()
     {
+        node.state().metadata.push(InputMeta::of(self_));
         return view::rebase(self_, meta, node);
     }
+    retie(self_, node)
+}
+
+/// Makes a tensor whose sizes and strides were changed in place (`t_`) the output of a node. Its elements are as they were,
+/// so other tensors that show them keep their history.
+///
+/// # Errors
+/// None today; as [`rebase_history`], whose place it takes.
+pub fn retie(self_: &Tensor, node: &NodeRef) -> Result<()> {
+    node.state().metadata.push(InputMeta::of(self_));
     let old_nr = meta::output_nr(self_);
     let old = meta::set_gradient_edge(self_, node, 0);
     if let Some(old) = old.get() {

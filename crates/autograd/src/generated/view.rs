@@ -846,7 +846,7 @@ fn as_strided_(
         stride: saved_stride,
         storage_offset: saved_storage_offset,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `t_(Tensor(a!) self) -> Tensor(a!)`.
 ///
@@ -880,7 +880,7 @@ fn t_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let edges = Edges::of(&[self_])?;
     call()?;
     let function = TBackward1 {};
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)`.
 ///
@@ -922,7 +922,7 @@ fn transpose_(keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Res
         dim0: saved_dim0,
         dim1: saved_dim1,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `squeeze_(Tensor(a!) self) -> Tensor(a!)`.
 ///
@@ -961,7 +961,7 @@ fn squeeze_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let function = SqueezeBackward3 {
         self_sizes: saved_self_sizes,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)`.
 ///
@@ -1000,7 +1000,7 @@ fn squeeze_dim_(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
     let function = SqueezeBackward4 {
         self_sizes: saved_self_sizes,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)`.
 ///
@@ -1039,7 +1039,7 @@ fn squeeze_dims_(keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()
     let function = SqueezeBackward5 {
         self_sizes: saved_self_sizes,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 /// Backward of `unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)`.
 ///
@@ -1078,7 +1078,7 @@ fn unsqueeze_(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
     let function = UnsqueezeBackward1 {
         dim: saved_dim,
     };
-    record::rebase_history(self_, &record::node(edges, function))
+    record::retie(self_, &record::node(edges, function))
 }
 static KERNELS: &[Registration] = &[
     Registration::new(

@@ -110,6 +110,40 @@ fn views_of_views_share_the_root() -> Result<()> {
 }
 
 #[test]
+fn a_change_of_shape_in_place_leaves_other_names_alone() -> Result<()> {
+    let x = leaf(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+    let y = ops::mul(&x, &plain(&[1.0; 6])?)?;
+    let view = ops::view(&y, &[2, 3])?;
+    ops::t_(&view)?;
+    assert_eq!((node_name(&view), node_name(&y)), ("TBackward1".into(), "MulBackward0".into()));
+    let weights = ops::view(&plain(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?, &[3, 2])?;
+    ops::sum(&ops::mul(&view, &weights)?, None)?.backward()?;
+    assert_eq!(grad_of(&x), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+    Ok(())
+}
+
+#[test]
+fn detaching_in_place_forgets_the_graph() -> Result<()> {
+    let x = leaf(&[1.0, 2.0])?;
+    let y = ops::mul(&x, &x)?;
+    let view = first(&y)?;
+    assert!(message(ops::detach_(&view)).starts_with("Can't detach views in-place. Use detach() instead."));
+    ops::detach_(&y)?;
+    assert!(y.is_leaf() && !y.requires_grad() && y.grad_fn()?.is_none());
+    ops::detach_(&x)?;
+    assert!(!x.requires_grad());
+    Ok(())
+}
+
+#[test]
+fn recorded_tensors_are_not_resized() -> Result<()> {
+    let x = leaf(&[1.0, 2.0])?;
+    assert_eq!(message(ops::resize_(&x, &[1], None)), "cannot resize variables that require grad");
+    assert_eq!(message(ops::resize_(&ops::mul(&x, &x)?, &[1], None)), "cannot resize variables that require grad");
+    Ok(())
+}
+
+#[test]
 fn views_with_a_history_of_their_own_refuse() -> Result<()> {
     let (x, one) = (leaf(&[1.0, 2.0])?, plain(&[1.0])?);
     let y = ops::mul(&x, &x)?;
