@@ -55,13 +55,25 @@ impl Context<'_> {
                 }
             }
             Variant::Relayout => {
-                let read = args.iter_mut().zip(self.arguments).filter(|(_, argument)| !argument.writes);
-                for (value, _) in read {
-                    relay(value)?;
+                for ((value, recorded), argument) in args.iter_mut().zip(&case.args).zip(self.arguments) {
+                    // Not every schema says what is written: `batch_norm` updates its running statistics.
+                    let written = |n: usize| case.mutated.contains_key(&n);
+                    if !argument.writes && !storages_of(recorded.as_ref()).into_iter().any(written) {
+                        relay(value)?;
+                    }
                 }
             }
         }
         Ok(Built { storages, args })
+    }
+}
+
+/// The storages that a recorded argument's tensors live in.
+pub(super) fn storages_of(value: Option<&Value>) -> Vec<usize> {
+    match value {
+        Some(Value::Tensor(t)) => t.storage.into_iter().collect(),
+        Some(Value::TensorList(list)) => list.iter().flatten().filter_map(|t| t.storage).collect(),
+        _ => Vec::new(),
     }
 }
 

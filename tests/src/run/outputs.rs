@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use tensor_aten::{IValue, Tensor};
 use tensor_core::Scalar;
 
-use super::call::{Built, Context, elements, show};
+use super::call::{Built, Context, elements, show, storages_of};
 use crate::bridge;
 use crate::compare::{Tolerance, View, difference, invariant};
 use crate::corpus::safetensors::Array;
@@ -283,13 +283,7 @@ impl Check<'_> {
     /// The storages of the arguments that the schema says are written.
     fn written(&self) -> impl Iterator<Item = usize> {
         let arguments = self.case.args.iter().zip(self.context.arguments).filter(|(_, a)| a.writes);
-        arguments
-            .flat_map(|(value, _)| match value {
-                Some(Value::Tensor(t)) => vec![t.storage],
-                Some(Value::TensorList(list)) => list.iter().flatten().map(|t| t.storage).collect(),
-                _ => Vec::new(),
-            })
-            .flatten()
+        arguments.flat_map(|(value, _)| storages_of(value.as_ref()))
     }
 
     /// An input storage after the call: bit for bit what it was, or what the call was to write.

@@ -36,13 +36,13 @@ fn the_meta_device_tells_the_truth() {
     holds_where_recorded(
         Variant::Meta,
         &[
-            ("item|_local_scalar_dense|equal|allclose|is_nonzero|narrow.Tensor", "a value is read"),
-            ("index_fill_?.int_Tensor|linspace.*Tensor.*", "a value is read"),
-            (
-                "nonzero.*|argwhere|masked_select.*|unique.*|_unique.*|repeat_interleave.*|bincount",
-                "the size depends on values",
-            ),
-            ("index.Tensor.*|index_put_?|where", "a mask's size depends on its values"),
+            ("item|_local_scalar_dense|equal|allclose|is_nonzero", "a value is read"),
+            ("narrow.Tensor|index_fill_?.int_Tensor|(lin|log)space.*Tensor.*", "a value is read"),
+            ("one_hot|tensor_split.tensor_indices_or_sections", "a value is read"),
+            ("nonzero.*|argwhere|where|masked_select.*|.*unique.*", "the size depends on values"),
+            ("repeat_interleave.*|bincount", "the size depends on values"),
+            ("index.Tensor.*|index_put_?", "a mask's size depends on its values"),
+            ("_?native_batch_norm.*", "PyTorch's meta rule is that of its GPU kernels"),
         ],
     );
 }
@@ -57,6 +57,7 @@ fn other_memory_layouts_give_the_same_values() {
                 "view|view_as|view.dtype|_unsafe_view|_reshape_alias|view_as_complex",
                 "a view needs strides that allow it",
             ),
+            ("kron", "views its product, as PyTorch's does"),
             ("as_strided.*|stride.*|sym_stride.*|sym_storage_offset|is_contiguous.*", "the result is about the layout"),
         ],
     );
