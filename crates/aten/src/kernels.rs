@@ -189,8 +189,10 @@ pub type MaxPoolKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor, shape
 /// The averages of windows of `x`, or, with `grad` in its place, the gradient of that; contiguous tensors.
 pub type AvgPoolKernel = fn(out: &Tensor, x: &Tensor, shape: &PoolShape, divisor: PoolDivisor) -> Result<()>;
 
-/// Adds the elements of `grad` to `out` at `indices` of each plane; contiguous tensors.
-pub type UnpoolKernel = fn(out: &Tensor, grad: &Tensor, indices: &Tensor, shape: &PoolShape) -> Result<()>;
+/// Sets `out` to 0, and then adds to or overwrites its elements at `indices` of each plane with those of `x`; contiguous
+/// tensors.
+pub type UnpoolKernel =
+    fn(out: &Tensor, x: &Tensor, indices: &Tensor, shape: &PoolShape, add: bool) -> Result<()>;
 
 /// What attention may look at, and the factor of its products.
 #[derive(Clone, Copy)]
@@ -201,6 +203,8 @@ pub struct Attention<'a> {
     pub causal: bool,
     /// the factor of the products
     pub scale: f64,
+    /// what the softmax's weights are rounded to before they multiply: the dtype of the tensors as they were given
+    pub weights: DType,
 }
 
 /// `out = softmax(scale * q @ k.t() + mask) @ v` for (b, h, l, d), (b, h, s, d), (b, h, s, d) of any strides, and the
@@ -259,6 +263,8 @@ pub struct ChannelNorm<'a> {
     pub eps: f64,
     /// the share of the batch in new running numbers
     pub momentum: f64,
+    /// True if numbers are rounded to the dtype of `x` as they are computed: they are kept in it
+    pub rounded: bool,
 }
 
 /// `out = (x - mean) * invstd * weight + bias`, with the moments of each channel or the running ones.
@@ -287,6 +293,9 @@ pub type ClassLossKernel = fn(out: &Tensor, total_weight: &Tensor, x: &Tensor, l
 /// The gradient of a [`ClassLossKernel`], a contiguous (N, C, S); `grad` is like its `out`.
 pub type ClassLossBackwardKernel =
     fn(grad_input: &Tensor, grad: &Tensor, total_weight: &Tensor, loss: ClassLoss<'_>) -> Result<()>;
+
+/// Says something of a tensor of any strides.
+pub type PredicateKernel = fn(x: &Tensor) -> Result<bool>;
 
 /// `out[i, :] = table[indices[i], :]`: `table` (V, D) of any strides, contiguous i64 `indices` (n) and `out` (n, D).
 pub type LookupKernel = fn(out: &Tensor, table: &Tensor, indices: &Tensor) -> Result<()>;

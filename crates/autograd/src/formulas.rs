@@ -11,6 +11,8 @@ mod flip;
 mod indexing;
 mod joining;
 mod layer_norm;
+mod einsum;
+mod loss;
 mod matmul;
 mod pointwise;
 mod pooling;
@@ -19,6 +21,7 @@ mod repeating;
 pub mod scalar;
 mod softmax;
 mod view;
+mod view_copy;
 
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
@@ -33,6 +36,8 @@ pub use flip::*;
 pub use indexing::*;
 pub use joining::*;
 pub use layer_norm::*;
+pub use einsum::*;
+pub use loss::*;
 pub use matmul::*;
 pub use pointwise::*;
 pub use pooling::*;
@@ -40,6 +45,7 @@ pub use reduce::*;
 pub use repeating::*;
 pub use softmax::*;
 pub use view::*;
+pub use view_copy::*;
 
 /// The complex conjugate; a real tensor is its own.
 ///

@@ -3,13 +3,13 @@
 
 use tensor_aten::Tensor;
 use tensor_aten::kernels::Attention;
-use tensor_core::{Result, check};
+use tensor_core::{DType, Result, bf16, check, f16};
 
 use crate::gemm::{Gemm, gemm};
 use crate::isa::Isa;
 use crate::loops::views::{View, lock, par_rows, par_rows3};
 use crate::loops::{MatMut, MatRef};
-use crate::simd::{Arith, Math, Real, RealFloating};
+use crate::simd::{Cast, Math, Real, RealFloating, Value};
 
 /// Queries of a block.
 const QUERIES: usize = 64;
@@ -18,8 +18,8 @@ const QUERIES: usize = 64;
 const KEYS: usize = 512;
 
 /// An element type that attends in itself.
-pub trait Attend: Gemm<Op = Self> + RealFloating + Math + Real {}
-impl<T: Gemm<Op = T> + RealFloating + Math + Real> Attend for T {}
+pub trait Attend: Gemm<Op = Self> + RealFloating + Math + Real + Cast {}
+impl<T: Gemm<Op = T> + RealFloating + Math + Real + Cast> Attend for T {}
 
 /// `c = beta * c + alpha * a @ b` of matrices that fit.
 fn multiply<I: Isa, T: Attend>(alpha: T, a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T, c: Result<MatMut<'_, T>>) {
@@ -32,6 +32,21 @@ struct Scores<'a, T> {
     mask: Option<View<'a, T>>,
     causal: bool,
     scale: T,
+    weights: DType,
+}
+
+/// Rounds the elements to those of a half.
+fn round<T: Attend>(weights: &mut [T], dtype: DType) {
+    fn through<T: Attend, H: Value<Op = f32>>(weights: &mut [T]) {
+        for w in weights {
+            *w = H::down(w.cast::<f32>()).up().cast::<T>();
+        }
+    }
+    match dtype {
+        DType::F16 => through::<T, f16>(weights),
+        DType::BF16 => through::<T, bf16>(weights),
+        _ => {}
+    }
 }
 
 impl<T: Attend> Scores<'_, T> {
@@ -85,7 +100,12 @@ pub fn attention<I: Isa, T: Attend>(
     let mask = attention.mask.map(|_| locked.read::<T>(3)).transpose()?;
     let [heads, queries, keys, width] = [q.size(1), q.size(2), k.size(2), v.size(3)];
     check!(k.size(3) == q.size(3) && v.size(2) == keys, "attention: the shapes do not fit");
-    let scores = Scores { mask, causal: attention.causal, scale: T::from_scalar(attention.scale.into()) };
+    let scores = Scores {
+        mask,
+        causal: attention.causal,
+        scale: T::from_scalar(attention.scale.into()),
+        weights: attention.weights,
+    };
     let (count, blocks) = (q.size(0) * heads, queries.div_ceil(QUERIES));
     // A row a block: its results, then the logarithms.
     let mut results = vec![T::ZERO; count * blocks * QUERIES * (width + 1)];
@@ -98,7 +118,8 @@ pub fn attention<I: Isa, T: Attend>(
         block::<I, T>(&scores, i, (q, first), k, v, results, logarithms);
     });
     let (mut out, mut logsumexp) = (locked.write::<T>(0)?, locked.write::<T>(1)?);
-    let block_of = |query: usize| &results[(query / queries * blocks + query % queries / QUERIES) * QUERIES * (width + 1)..];
+    let block_of =
+        |query: usize| &results[(query / queries * blocks + query % queries / QUERIES) * QUERIES * (width + 1)..];
     out.par_lanes::<I>(3, width, |query, mut lane| {
         lane.copy_from(&block_of(query)[query % queries % QUERIES * width..][..width]);
     });
@@ -138,6 +159,7 @@ fn block<I: Isa, T: Attend>(
                 *score = score.sub(base).exp::<I>();
             }
             sums[r] = sums[r].mul(correction).add(sum(row));
+            round(row, scores.weights);
             largest[r] = most;
             if start > 0 {
                 results[r * width..][..width].iter_mut().for_each(|x| *x = x.mul(correction));
@@ -189,7 +211,12 @@ pub fn attention_backward<I: Isa, T: Attend>(
     let mask = attention.mask.map(|_| read(6)).transpose()?;
     let [heads, queries, keys, depth] = [q.size(1), q.size(2), k.size(2), q.size(3)];
     check!(k.size(3) == depth && v.size(3) == depth && v.size(2) == keys, "attention: the shapes do not fit");
-    let scores = Scores { mask, causal: attention.causal, scale: T::from_scalar(attention.scale.into()) };
+    let scores = Scores {
+        mask,
+        causal: attention.causal,
+        scale: T::from_scalar(attention.scale.into()),
+        weights: attention.weights,
+    };
     let (mut dq, mut dk, mut dv) = (locked.write::<T>(0)?, locked.write::<T>(1)?, locked.write::<T>(2)?);
     let slices = (dq.slice_mut(), dk.slice_mut(), dv.slice_mut());
     let (Some(dq), Some(dk), Some(dv)) = slices else {
@@ -240,4 +267,69 @@ pub fn attention_backward<I: Isa, T: Attend>(
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::with_level;
+
+    fn values(n: usize, seed: usize) -> Vec<f64> {
+        (0..n).map(|i| (((i + seed) * 7919) % 101) as f64 / 50.0 - 1.0).collect()
+    }
+
+    fn tensor(values: &[f64], sizes: &[i64]) -> Tensor {
+        Tensor::from_slice(values, sizes).unwrap()
+    }
+
+    /// More queries and keys than a block has, against the definition; the gradients against differences.
+    #[test]
+    fn blocks_agree_with_the_definition() {
+        let (l, s, d) = (70, 600, 3);
+        for causal in [false, true] {
+            let (q, k, v, g) = (values(l * d, 1), values(s * d, 2), values(s * d, 3), values(l * d, 4));
+            let naive = |q: &[f64], k: &[f64], v: &[f64]| -> Vec<f64> {
+                let mut out = vec![0.0; l * d];
+                for i in 0..l {
+                    let seen = if causal { (i + 1).min(s) } else { s };
+                    let score = |j: usize| (0..d).map(|c| q[i * d + c] * k[j * d + c]).sum::<f64>() * 0.7;
+                    let total: f64 = (0..seen).map(|j| score(j).exp()).sum();
+                    for j in 0..seen {
+                        for c in 0..d {
+                            out[i * d + c] += score(j).exp() / total * v[j * d + c];
+                        }
+                    }
+                }
+                out
+            };
+            let (ql, kl) = ([1, 1, l as i64, d as i64], [1, 1, s as i64, d as i64]);
+            let zeros = |sizes: &[i64]| tensor(&vec![0.0; sizes.iter().product::<i64>() as usize], sizes);
+            let (tq, tk, tv, tg) = (tensor(&q, &ql), tensor(&k, &kl), tensor(&v, &kl), tensor(&g, &ql));
+            let (out, lse) = (zeros(&ql), zeros(&ql[..3]));
+            let how = Attention { mask: None, causal, scale: 0.7, weights: DType::F64 };
+            with_level!(I => attention::<I, f64>(&out, &lse, &tq, &tk, &tv, how)).unwrap();
+            let expected = naive(&q, &k, &v);
+            for (got, want) in out.to_vec::<f64>().unwrap().iter().zip(&expected) {
+                assert!((got - want).abs() < 1e-12, "{got} {want}");
+            }
+            let grads = [zeros(&ql), zeros(&kl), zeros(&kl)];
+            let inputs = [&tg, &tq, &tk, &tv, &out, &lse];
+            with_level!(I => attention_backward::<I, f64>(grads.each_ref(), inputs, how)).unwrap();
+            let loss =
+                |q: &[f64], k: &[f64], v: &[f64]| -> f64 { naive(q, k, v).iter().zip(&g).map(|(o, g)| o * g).sum() };
+            let step = 1e-5;
+            for (which, grad) in grads.iter().enumerate() {
+                let grad = grad.to_vec::<f64>().unwrap();
+                for at in [0, grad.len() / 2, grad.len() - 1] {
+                    let moved = |by: f64| {
+                        let mut all = [q.clone(), k.clone(), v.clone()];
+                        all[which][at] += by;
+                        loss(&all[0], &all[1], &all[2])
+                    };
+                    let slope = (moved(step) - moved(-step)) / (2.0 * step);
+                    assert!((grad[at] - slope).abs() < 1e-6, "gradient {which} at {at}: {} {slope}", grad[at]);
+                }
+            }
+        }
+    }
 }

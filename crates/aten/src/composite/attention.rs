@@ -66,15 +66,11 @@ pub fn scaled_dot_product_attention(
     let mask = attn_mask.map(|mask| additive_mask(mask, query.dtype())).transpose()?;
     let mask = mask.as_ref();
     if is_fused(query, key, value, mask, dropout_p) {
-        return ops::_scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, mask, scale,
-        )
-        .map(|(output, _)| output);
+        return ops::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, mask, scale)
+            .map(|(output, _)| output);
     }
-    ops::_scaled_dot_product_attention_math(
-        query, key, value, mask, dropout_p, is_causal, None, scale, enable_gqa,
-    )
-    .map(|(output, _)| output)
+    ops::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, None, scale, enable_gqa)
+        .map(|(output, _)| output)
 }
 
 /// Keys or values with as many heads as the queries: each of theirs serves several.

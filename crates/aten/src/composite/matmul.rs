@@ -1,7 +1,7 @@
 //! Products that broadcast, and those that are written with other operators.
 
 use tensor_core::strides::{self, Dims, show, wrap_dim};
-use tensor_core::{DType, Result, Scalar, check, promotion};
+use tensor_core::{Complex, DType, Result, Scalar, check, promotion};
 
 use crate::{Tensor, ops};
 
@@ -180,17 +180,15 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     check_outer_factor("alpha", dtype, alpha)?;
     let shape = [vec1.numel(), vec2.numel()];
     let old = ops::expand(self_, &shape, false)?;
-    // Halves are rounded once, at the end.
-    let wide = |x: &Tensor| match dtype {
-        DType::F16 | DType::BF16 => ops::to_dtype(x, DType::F32, false, false, None),
-        _ => Ok(x.clone()),
+    let scaled = |x: &Tensor, factor: Scalar| match factor.to_complex() == Complex::new(1.0, 0.0) {
+        true => Ok(x.clone()),
+        false => ops::mul_scalar(x, factor),
     };
-    let column = ops::reshape(&wide(vec1)?, &[shape[0], 1])?;
-    let product = ops::mul_scalar(&ops::mul(&column, &wide(vec2)?)?, alpha)?;
-    let result = if beta.to_complex() == tensor_core::Complex::new(0.0, 0.0) {
+    let product = ops::mul(&scaled(&ops::reshape(vec1, &[shape[0], 1])?, alpha)?, vec2)?;
+    let result = if beta.to_complex() == Complex::new(0.0, 0.0) {
         product
     } else {
-        ops::add(&ops::mul_scalar(&wide(&old)?, beta)?, &product, 1)?
+        ops::add(&scaled(&old, beta)?, &product, 1)?
     };
     ops::to_dtype(&result, dtype, false, false, None)
 }

@@ -11,6 +11,7 @@ pub mod copy;
 pub mod diagonal;
 pub mod dropout;
 pub mod embedding;
+pub mod einsum;
 pub mod factory;
 pub mod fill;
 pub mod flip;

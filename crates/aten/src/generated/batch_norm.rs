@@ -236,6 +236,39 @@ pub mod op {
         },
         tags: &["maybe_aliasing_or_mutating"],
     });
+    pub type _NativeBatchNormLegitFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        &Tensor,
+        &Tensor,
+        bool,
+        f64,
+        f64,
+    ) -> Result<(Tensor, Tensor, Tensor)>;
+    pub static _NATIVE_BATCH_NORM_LEGIT: Op<_NativeBatchNormLegitFn> = Op::new(OpInfo {
+        name: "aten::_native_batch_norm_legit",
+        schema: "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::_native_batch_norm_legit")?;
+            let (r0, r1, r2) = ops::_native_batch_norm_legit(
+                a.tensor(0)?,
+                a.opt_tensor(1)?,
+                a.opt_tensor(2)?,
+                a.tensor(3)?,
+                a.tensor(4)?,
+                a.bool(5)?,
+                a.float(6)?,
+                a.float(7)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            stack.push(r2.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
     pub type _NativeBatchNormLegitNoStatsFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -370,6 +403,42 @@ pub mod op {
             stack.push(r0.into());
             stack.push(r1.into());
             stack.push(r2.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type InstanceNormFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        bool,
+        f64,
+        f64,
+        bool,
+    ) -> Result<Tensor>;
+    pub static INSTANCE_NORM: Op<InstanceNormFn> = Op::new(OpInfo {
+        name: "aten::instance_norm",
+        schema: "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 9, "aten::instance_norm")?;
+            stack
+                .push(
+                    ops::instance_norm(
+                            a.tensor(0)?,
+                            a.opt_tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.opt_tensor(3)?,
+                            a.opt_tensor(4)?,
+                            a.bool(5)?,
+                            a.float(6)?,
+                            a.float(7)?,
+                            a.bool(8)?,
+                        )?
+                        .into(),
+                );
             Ok(())
         },
         tags: &[],
@@ -597,6 +666,38 @@ pub mod ops {
             cudnn_enabled,
         )
     }
+    /// `native_batch_norm` that says that it writes to the running numbers.
+    ///
+    /// `aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
+    pub fn _native_batch_norm_legit(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let keys = tls::effective(
+            input.key_set() | weight.keys() | bias.keys() | running_mean.key_set()
+                | running_var.key_set(),
+        );
+        op::_NATIVE_BATCH_NORM_LEGIT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        )
+    }
     /// `native_batch_norm` without running numbers.
     ///
     /// `aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
@@ -705,6 +806,40 @@ pub mod ops {
             out2,
         )?;
         Ok((out0, out1, out2))
+    }
+    /// Each channel of each image (N, C, ..) with mean 0 and variance 1, or by the running numbers; those are updated in place.
+    ///
+    /// `aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor`
+    pub fn instance_norm(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        use_input_stats: bool,
+        momentum: f64,
+        eps: f64,
+        cudnn_enabled: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            input.key_set() | weight.keys() | bias.keys() | running_mean.keys()
+                | running_var.keys(),
+        );
+        op::INSTANCE_NORM
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            use_input_stats,
+            momentum,
+            eps,
+            cudnn_enabled,
+        )
     }
 }
 pub mod native {
@@ -865,6 +1000,29 @@ pub mod native {
             cudnn_enabled,
         )
     }
+    pub fn _native_batch_norm_legit(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        crate::native::batch_norm::_native_batch_norm_legit(
+            Out::Fresh,
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        )
+    }
     pub fn _native_batch_norm_legit_no_stats(
         _: DispatchKeySet,
         input: &Tensor,
@@ -954,6 +1112,30 @@ pub mod native {
         out::copy_into(out2, &r2)?;
         Ok(())
     }
+    pub fn instance_norm(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        use_input_stats: bool,
+        momentum: f64,
+        eps: f64,
+        cudnn_enabled: bool,
+    ) -> Result<Tensor> {
+        composite::batch_norm::instance_norm(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            use_input_stats,
+            momentum,
+            eps,
+            cudnn_enabled,
+        )
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::NATIVE_BATCH_NORM,
@@ -962,10 +1144,12 @@ static OPS: &[&dyn AnyOp] = &[
     &op::NATIVE_BATCH_NORM_BACKWARD_OUT,
     &op::BATCH_NORM,
     &op::_BATCH_NORM_IMPL_INDEX,
+    &op::_NATIVE_BATCH_NORM_LEGIT,
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_STATS,
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT,
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT,
+    &op::INSTANCE_NORM,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1029,6 +1213,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/batch_norm.rs",
     ),
     Registration::new(
+        &op::_NATIVE_BATCH_NORM_LEGIT,
+        DispatchKey::Cpu,
+        &(native::_native_batch_norm_legit as op::_NativeBatchNormLegitFn),
+        "aten/src/native/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_BATCH_NORM_LEGIT,
+        DispatchKey::Meta,
+        &(native::_native_batch_norm_legit as op::_NativeBatchNormLegitFn),
+        "aten/src/native/batch_norm.rs",
+    ),
+    Registration::new(
         &op::_NATIVE_BATCH_NORM_LEGIT_NO_STATS,
         DispatchKey::Cpu,
         &(native::_native_batch_norm_legit_no_stats
@@ -1068,6 +1264,12 @@ static KERNELS: &[Registration] = &[
         DispatchKey::CompositeExplicitAutograd,
         &(native::_native_batch_norm_legit_no_training_out
             as op::_NativeBatchNormLegitNoTrainingOutFn),
+        "aten/src/composite/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::INSTANCE_NORM,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::instance_norm as op::InstanceNormFn),
         "aten/src/composite/batch_norm.rs",
     ),
 ];

@@ -85,6 +85,96 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ConvolutionFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        &[i64],
+        &[i64],
+        &[i64],
+        bool,
+        &[i64],
+        i64,
+        bool,
+        bool,
+        bool,
+        bool,
+    ) -> Result<Tensor>;
+    pub static _CONVOLUTION: Op<_ConvolutionFn> = Op::new(OpInfo {
+        name: "aten::_convolution",
+        schema: "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 13, "aten::_convolution")?;
+            stack
+                .push(
+                    ops::_convolution(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            &a.int_list(3, 0)?,
+                            &a.int_list(4, 0)?,
+                            &a.int_list(5, 0)?,
+                            a.bool(6)?,
+                            &a.int_list(7, 0)?,
+                            a.int(8)?,
+                            a.bool(9)?,
+                            a.bool(10)?,
+                            a.bool(11)?,
+                            a.bool(12)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ConvolutionOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        &[i64],
+        &[i64],
+        &[i64],
+        bool,
+        &[i64],
+        i64,
+        bool,
+        bool,
+        bool,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _CONVOLUTION_OUT: Op<_ConvolutionOutFn> = Op::new(OpInfo {
+        name: "aten::_convolution.out",
+        schema: "_convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 14, "aten::_convolution")?;
+            stack
+                .push(
+                    ops::_convolution_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            &a.int_list(3, 0)?,
+                            &a.int_list(4, 0)?,
+                            &a.int_list(5, 0)?,
+                            a.bool(6)?,
+                            &a.int_list(7, 0)?,
+                            a.int(8)?,
+                            a.bool(9)?,
+                            a.bool(10)?,
+                            a.bool(11)?,
+                            a.bool(12)?,
+                            a.tensor(13)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ConvolutionBackwardFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -533,6 +623,89 @@ pub mod ops {
         )?;
         Ok(out)
     }
+    /// `convolution` with settings of backends, which do nothing here.
+    ///
+    /// `aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor`
+    pub fn _convolution(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        transposed: bool,
+        output_padding: &[i64],
+        groups: i64,
+        benchmark: bool,
+        deterministic: bool,
+        cudnn_enabled: bool,
+        allow_tf32: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(input.key_set() | weight.key_set() | bias.keys());
+        op::_CONVOLUTION
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            benchmark,
+            deterministic,
+            cudnn_enabled,
+            allow_tf32,
+        )
+    }
+    /// Out form of [`_convolution`].
+    ///
+    /// `aten::_convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _convolution_out<'a>(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        transposed: bool,
+        output_padding: &[i64],
+        groups: i64,
+        benchmark: bool,
+        deterministic: bool,
+        cudnn_enabled: bool,
+        allow_tf32: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            input.key_set() | weight.key_set() | bias.keys() | out.key_set(),
+        );
+        op::_CONVOLUTION_OUT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            benchmark,
+            deterministic,
+            cudnn_enabled,
+            allow_tf32,
+            out,
+        )?;
+        Ok(out)
+    }
     /// Gradients of `convolution` with respect to its input, weight and bias, those that `output_mask` asks for.
     ///
     /// `aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
@@ -853,6 +1026,74 @@ pub mod native {
         )?;
         Ok(())
     }
+    pub fn _convolution(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        transposed: bool,
+        output_padding: &[i64],
+        groups: i64,
+        benchmark: bool,
+        deterministic: bool,
+        cudnn_enabled: bool,
+        allow_tf32: bool,
+    ) -> Result<Tensor> {
+        crate::native::convolution::_convolution(
+            Out::Fresh,
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            benchmark,
+            deterministic,
+            cudnn_enabled,
+            allow_tf32,
+        )
+    }
+    pub fn _convolution_out(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        transposed: bool,
+        output_padding: &[i64],
+        groups: i64,
+        benchmark: bool,
+        deterministic: bool,
+        cudnn_enabled: bool,
+        allow_tf32: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::convolution::_convolution(
+            Out::Into(&[out]),
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            benchmark,
+            deterministic,
+            cudnn_enabled,
+            allow_tf32,
+        )?;
+        Ok(())
+    }
     pub fn convolution_backward(
         _: DispatchKeySet,
         grad_output: &Tensor,
@@ -1105,6 +1346,8 @@ pub mod native {
 static OPS: &[&dyn AnyOp] = &[
     &op::CONVOLUTION,
     &op::CONVOLUTION_OUT,
+    &op::_CONVOLUTION,
+    &op::_CONVOLUTION_OUT,
     &op::CONVOLUTION_BACKWARD,
     &op::CONVOLUTION_BACKWARD_OUT,
     &op::CONV1D,
@@ -1140,6 +1383,30 @@ static KERNELS: &[Registration] = &[
         &op::CONVOLUTION_OUT,
         DispatchKey::Meta,
         &(native::convolution_out as op::ConvolutionOutFn),
+        "aten/src/native/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION,
+        DispatchKey::Cpu,
+        &(native::_convolution as op::_ConvolutionFn),
+        "aten/src/native/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION,
+        DispatchKey::Meta,
+        &(native::_convolution as op::_ConvolutionFn),
+        "aten/src/native/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION_OUT,
+        DispatchKey::Cpu,
+        &(native::_convolution_out as op::_ConvolutionOutFn),
+        "aten/src/native/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION_OUT,
+        DispatchKey::Meta,
+        &(native::_convolution_out as op::_ConvolutionOutFn),
         "aten/src/native/convolution.rs",
     ),
     Registration::new(

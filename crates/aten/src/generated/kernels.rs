@@ -450,20 +450,65 @@ pub fn layer_norm(device: Device) -> Result<&'static LayerNormKernels> {
 }
 /// The kernels of `loss`: a column a dtype.
 pub struct LossKernels {
+    /// `binary_cross_entropy`
+    pub all_in_unit: Columns<PredicateKernel>,
+    /// `binary_cross_entropy`
+    pub binary_cross_entropy: Columns<IterKernel>,
+    /// `binary_cross_entropy_backward`
+    pub binary_cross_entropy_backward: Columns<IterKernel>,
+    /// `huber_cpu`
+    pub huber_loss: Columns<IterKernel>,
+    /// `huber_backward_cpu_out`
+    pub huber_loss_backward: Columns<IterKernel>,
+    /// `log_sigmoid_cpu`
+    pub logits_loss: Columns<IterKernel>,
     /// `nll_loss_out_frame`
     pub nll: Columns<ClassLossKernel>,
     /// `nll_loss_backward_out_frame`
     pub nll_backward: Columns<ClassLossBackwardKernel>,
+    /// `smooth_l1_cpu`
+    pub smooth_l1_loss: Columns<IterKernel>,
+    /// `smooth_l1_backward_cpu_out`
+    pub smooth_l1_loss_backward: Columns<IterKernel>,
+    /// `soft_margin_cpu`
+    pub soft_margin_loss: Columns<IterKernel>,
+    /// `soft_margin_backward_cpu`
+    pub soft_margin_loss_backward: Columns<IterKernel>,
+    /// `log_sigmoid_cpu`
+    pub weighted_logits_loss: Columns<IterKernel>,
 }
 impl LossKernels {
     /// No kernel at all: what a backend fills up with.
     pub const NONE: Self = Self {
+        all_in_unit: Columns::NONE,
+        binary_cross_entropy: Columns::NONE,
+        binary_cross_entropy_backward: Columns::NONE,
+        huber_loss: Columns::NONE,
+        huber_loss_backward: Columns::NONE,
+        logits_loss: Columns::NONE,
         nll: Columns::NONE,
         nll_backward: Columns::NONE,
+        smooth_l1_loss: Columns::NONE,
+        smooth_l1_loss_backward: Columns::NONE,
+        soft_margin_loss: Columns::NONE,
+        soft_margin_loss_backward: Columns::NONE,
+        weighted_logits_loss: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![("nll", self.nll.dtypes()), ("nll_backward", self.nll_backward.dtypes())]
+        vec![
+            ("all_in_unit", self.all_in_unit.dtypes()), ("binary_cross_entropy", self
+            .binary_cross_entropy.dtypes()), ("binary_cross_entropy_backward", self
+            .binary_cross_entropy_backward.dtypes()), ("huber_loss", self.huber_loss
+            .dtypes()), ("huber_loss_backward", self.huber_loss_backward.dtypes()),
+            ("logits_loss", self.logits_loss.dtypes()), ("nll", self.nll.dtypes()),
+            ("nll_backward", self.nll_backward.dtypes()), ("smooth_l1_loss", self
+            .smooth_l1_loss.dtypes()), ("smooth_l1_loss_backward", self
+            .smooth_l1_loss_backward.dtypes()), ("soft_margin_loss", self
+            .soft_margin_loss.dtypes()), ("soft_margin_loss_backward", self
+            .soft_margin_loss_backward.dtypes()), ("weighted_logits_loss", self
+            .weighted_logits_loss.dtypes())
+        ]
     }
 }
 /// A backend's kernels of `loss`: what it submits.

@@ -440,6 +440,646 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type SmoothL1LossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+    ) -> Result<Tensor>;
+    pub static SMOOTH_L1_LOSS: Op<SmoothL1LossFn> = Op::new(OpInfo {
+        name: "aten::smooth_l1_loss",
+        schema: "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::smooth_l1_loss")?;
+            stack
+                .push(
+                    ops::smooth_l1_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SmoothL1LossOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SMOOTH_L1_LOSS_OUT: Op<SmoothL1LossOutFn> = Op::new(OpInfo {
+        name: "aten::smooth_l1_loss.out",
+        schema: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::smooth_l1_loss")?;
+            stack
+                .push(
+                    ops::smooth_l1_loss_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SmoothL1LossBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+    ) -> Result<Tensor>;
+    pub static SMOOTH_L1_LOSS_BACKWARD: Op<SmoothL1LossBackwardFn> = Op::new(OpInfo {
+        name: "aten::smooth_l1_loss_backward",
+        schema: "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::smooth_l1_loss_backward")?;
+            stack
+                .push(
+                    ops::smooth_l1_loss_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.float(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SmoothL1LossBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT: Op<SmoothL1LossBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::smooth_l1_loss_backward.grad_input",
+        schema: "smooth_l1_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::smooth_l1_loss_backward")?;
+            stack
+                .push(
+                    ops::smooth_l1_loss_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.float(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HuberLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+    ) -> Result<Tensor>;
+    pub static HUBER_LOSS: Op<HuberLossFn> = Op::new(OpInfo {
+        name: "aten::huber_loss",
+        schema: "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::huber_loss")?;
+            stack
+                .push(
+                    ops::huber_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.float(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HuberLossOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HUBER_LOSS_OUT: Op<HuberLossOutFn> = Op::new(OpInfo {
+        name: "aten::huber_loss.out",
+        schema: "huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::huber_loss")?;
+            stack
+                .push(
+                    ops::huber_loss_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HuberLossBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+    ) -> Result<Tensor>;
+    pub static HUBER_LOSS_BACKWARD: Op<HuberLossBackwardFn> = Op::new(OpInfo {
+        name: "aten::huber_loss_backward",
+        schema: "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::huber_loss_backward")?;
+            stack
+                .push(
+                    ops::huber_loss_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.float(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HuberLossBackwardOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        f64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HUBER_LOSS_BACKWARD_OUT: Op<HuberLossBackwardOutFn> = Op::new(OpInfo {
+        name: "aten::huber_loss_backward.out",
+        schema: "huber_loss_backward.out(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::huber_loss_backward")?;
+            stack
+                .push(
+                    ops::huber_loss_backward_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.float(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftMarginLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+    ) -> Result<Tensor>;
+    pub static SOFT_MARGIN_LOSS: Op<SoftMarginLossFn> = Op::new(OpInfo {
+        name: "aten::soft_margin_loss",
+        schema: "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::soft_margin_loss")?;
+            stack
+                .push(
+                    ops::soft_margin_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftMarginLossOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFT_MARGIN_LOSS_OUT: Op<SoftMarginLossOutFn> = Op::new(OpInfo {
+        name: "aten::soft_margin_loss.out",
+        schema: "soft_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::soft_margin_loss")?;
+            stack
+                .push(
+                    ops::soft_margin_loss_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftMarginLossBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+    ) -> Result<Tensor>;
+    pub static SOFT_MARGIN_LOSS_BACKWARD: Op<SoftMarginLossBackwardFn> = Op::new(OpInfo {
+        name: "aten::soft_margin_loss_backward",
+        schema: "soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::soft_margin_loss_backward")?;
+            stack
+                .push(
+                    ops::soft_margin_loss_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftMarginLossBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT: Op<
+        SoftMarginLossBackwardGradInputFn,
+    > = Op::new(OpInfo {
+        name: "aten::soft_margin_loss_backward.grad_input",
+        schema: "soft_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::soft_margin_loss_backward")?;
+            stack
+                .push(
+                    ops::soft_margin_loss_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        i64,
+    ) -> Result<Tensor>;
+    pub static BINARY_CROSS_ENTROPY: Op<BinaryCrossEntropyFn> = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy",
+        schema: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::binary_cross_entropy")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BINARY_CROSS_ENTROPY_OUT: Op<BinaryCrossEntropyOutFn> = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy.out",
+        schema: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::binary_cross_entropy")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.int(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        i64,
+    ) -> Result<Tensor>;
+    pub static BINARY_CROSS_ENTROPY_BACKWARD: Op<BinaryCrossEntropyBackwardFn> = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy_backward",
+        schema: "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::binary_cross_entropy_backward")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.opt_tensor(3)?,
+                            a.int(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT: Op<
+        BinaryCrossEntropyBackwardGradInputFn,
+    > = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy_backward.grad_input",
+        schema: "binary_cross_entropy_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::binary_cross_entropy_backward")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.opt_tensor(3)?,
+                            a.int(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyWithLogitsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        i64,
+    ) -> Result<Tensor>;
+    pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Op<BinaryCrossEntropyWithLogitsFn> = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy_with_logits",
+        schema: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::binary_cross_entropy_with_logits")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy_with_logits(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.opt_tensor(3)?,
+                            a.int(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BinaryCrossEntropyWithLogitsOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: Op<
+        BinaryCrossEntropyWithLogitsOutFn,
+    > = Op::new(OpInfo {
+        name: "aten::binary_cross_entropy_with_logits.out",
+        schema: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::binary_cross_entropy_with_logits")?;
+            stack
+                .push(
+                    ops::binary_cross_entropy_with_logits_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.opt_tensor(3)?,
+                            a.int(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MarginRankingLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        f64,
+        i64,
+    ) -> Result<Tensor>;
+    pub static MARGIN_RANKING_LOSS: Op<MarginRankingLossFn> = Op::new(OpInfo {
+        name: "aten::margin_ranking_loss",
+        schema: "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::margin_ranking_loss")?;
+            stack
+                .push(
+                    ops::margin_ranking_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.float(3)?,
+                            a.int(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HingeEmbeddingLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        f64,
+        i64,
+    ) -> Result<Tensor>;
+    pub static HINGE_EMBEDDING_LOSS: Op<HingeEmbeddingLossFn> = Op::new(OpInfo {
+        name: "aten::hinge_embedding_loss",
+        schema: "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::hinge_embedding_loss")?;
+            stack
+                .push(
+                    ops::hinge_embedding_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.float(2)?,
+                            a.int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type CosineEmbeddingLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        f64,
+        i64,
+    ) -> Result<Tensor>;
+    pub static COSINE_EMBEDDING_LOSS: Op<CosineEmbeddingLossFn> = Op::new(OpInfo {
+        name: "aten::cosine_embedding_loss",
+        schema: "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::cosine_embedding_loss")?;
+            stack
+                .push(
+                    ops::cosine_embedding_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.float(3)?,
+                            a.int(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PoissonNllLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        bool,
+        bool,
+        f64,
+        i64,
+    ) -> Result<Tensor>;
+    pub static POISSON_NLL_LOSS: Op<PoissonNllLossFn> = Op::new(OpInfo {
+        name: "aten::poisson_nll_loss",
+        schema: "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::poisson_nll_loss")?;
+            stack
+                .push(
+                    ops::poisson_nll_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.bool(2)?,
+                            a.bool(3)?,
+                            a.float(4)?,
+                            a.int(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TripletMarginLossFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        f64,
+        f64,
+        f64,
+        bool,
+        i64,
+    ) -> Result<Tensor>;
+    pub static TRIPLET_MARGIN_LOSS: Op<TripletMarginLossFn> = Op::new(OpInfo {
+        name: "aten::triplet_margin_loss",
+        schema: "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::triplet_margin_loss")?;
+            stack
+                .push(
+                    ops::triplet_margin_loss(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.float(3)?,
+                            a.float(4)?,
+                            a.float(5)?,
+                            a.bool(6)?,
+                            a.int(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -672,7 +1312,7 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | target.key_set() | weight.keys());
         op::NLL_LOSS.kernel(keys)?(keys, self_, target, weight, reduction, ignore_index)
     }
-    /// Out form of [`nll_loss`].
+    /// `nll_loss` into `out`, of its dtype.
     ///
     /// `aten::nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn nll_loss_out<'a>(
@@ -704,7 +1344,7 @@ pub mod ops {
         op::NLL_LOSS2D
             .kernel(keys)?(keys, self_, target, weight, reduction, ignore_index)
     }
-    /// Out form of [`nll_loss2d`].
+    /// `nll_loss2d` into `out`, of its dtype.
     ///
     /// `aten::nll_loss2d.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn nll_loss2d_out<'a>(
@@ -759,6 +1399,370 @@ pub mod ops {
     pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | target.key_set());
         op::L1_LOSS.kernel(keys)?(keys, self_, target, reduction)
+    }
+    /// `|self - target| - beta / 2` beyond `beta`, `(self - target)^2 / (2 beta)` within it: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor`
+    pub fn smooth_l1_loss(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set());
+        op::SMOOTH_L1_LOSS.kernel(keys)?(keys, self_, target, reduction, beta)
+    }
+    /// Out form of [`smooth_l1_loss`].
+    ///
+    /// `aten::smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn smooth_l1_loss_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set() | out.key_set());
+        op::SMOOTH_L1_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, beta, out)?;
+        Ok(out)
+    }
+    /// Gradient of `smooth_l1_loss`.
+    ///
+    /// `aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor`
+    pub fn smooth_l1_loss_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set(),
+        );
+        op::SMOOTH_L1_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, beta)
+    }
+    /// Out form of [`smooth_l1_loss_backward`].
+    ///
+    /// `aten::smooth_l1_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn smooth_l1_loss_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set()
+                | grad_input.key_set(),
+        );
+        op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, target, reduction, beta, grad_input)?;
+        Ok(grad_input)
+    }
+    /// `delta * (|self - target| - delta / 2)` beyond `delta`, half the square within it: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor`
+    pub fn huber_loss(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set());
+        op::HUBER_LOSS.kernel(keys)?(keys, self_, target, reduction, delta)
+    }
+    /// Out form of [`huber_loss`].
+    ///
+    /// `aten::huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn huber_loss_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set() | out.key_set());
+        op::HUBER_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, delta, out)?;
+        Ok(out)
+    }
+    /// Gradient of `huber_loss`.
+    ///
+    /// `aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor`
+    pub fn huber_loss_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set(),
+        );
+        op::HUBER_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, delta)
+    }
+    /// Out form of [`huber_loss_backward`].
+    ///
+    /// `aten::huber_loss_backward.out(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn huber_loss_backward_out<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set()
+                | grad_input.key_set(),
+        );
+        op::HUBER_LOSS_BACKWARD_OUT
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, target, reduction, delta, grad_input)?;
+        Ok(grad_input)
+    }
+    /// `log(1 + exp(-target * self))`: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
+    pub fn soft_margin_loss(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set());
+        op::SOFT_MARGIN_LOSS.kernel(keys)?(keys, self_, target, reduction)
+    }
+    /// Out form of [`soft_margin_loss`].
+    ///
+    /// `aten::soft_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn soft_margin_loss_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set() | out.key_set());
+        op::SOFT_MARGIN_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, out)?;
+        Ok(out)
+    }
+    /// Gradient of `soft_margin_loss`.
+    ///
+    /// `aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor`
+    pub fn soft_margin_loss_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set(),
+        );
+        op::SOFT_MARGIN_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction)
+    }
+    /// Out form of [`soft_margin_loss_backward`].
+    ///
+    /// `aten::soft_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn soft_margin_loss_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set()
+                | grad_input.key_set(),
+        );
+        op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)?;
+        Ok(grad_input)
+    }
+    /// `-(target * log(self) + (1 - target) * log(1 - self)) * weight` of probabilities, with logarithms of at least -100: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`
+    pub fn binary_cross_entropy(
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set() | weight.keys());
+        op::BINARY_CROSS_ENTROPY.kernel(keys)?(keys, self_, target, weight, reduction)
+    }
+    /// Out form of [`binary_cross_entropy`].
+    ///
+    /// `aten::binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn binary_cross_entropy_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | target.key_set() | weight.keys() | out.key_set(),
+        );
+        op::BINARY_CROSS_ENTROPY_OUT
+            .kernel(keys)?(keys, self_, target, weight, reduction, out)?;
+        Ok(out)
+    }
+    /// Gradient of `binary_cross_entropy`.
+    ///
+    /// `aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`
+    pub fn binary_cross_entropy_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set() | weight.keys(),
+        );
+        op::BINARY_CROSS_ENTROPY_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, weight, reduction)
+    }
+    /// Out form of [`binary_cross_entropy_backward`].
+    ///
+    /// `aten::binary_cross_entropy_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn binary_cross_entropy_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | target.key_set() | weight.keys()
+                | grad_input.key_set(),
+        );
+        op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, target, weight, reduction, grad_input)?;
+        Ok(grad_input)
+    }
+    /// `binary_cross_entropy` of `sigmoid(self)` without overflow; the losses of targets 1 count `pos_weight`.
+    ///
+    /// `aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor`
+    pub fn binary_cross_entropy_with_logits(
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | target.key_set() | weight.keys() | pos_weight.keys(),
+        );
+        op::BINARY_CROSS_ENTROPY_WITH_LOGITS
+            .kernel(keys)?(keys, self_, target, weight, pos_weight, reduction)
+    }
+    /// Out form of [`binary_cross_entropy_with_logits`].
+    ///
+    /// `aten::binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn binary_cross_entropy_with_logits_out<'a>(
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>,
+        reduction: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | target.key_set() | weight.keys() | pos_weight.keys()
+                | out.key_set(),
+        );
+        op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT
+            .kernel(keys)?(keys, self_, target, weight, pos_weight, reduction, out)?;
+        Ok(out)
+    }
+    /// `max(0, -target * (input1 - input2) + margin)`: each, their mean or sum by `reduction` (0, 1, 2).
+    ///
+    /// `aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor`
+    pub fn margin_ranking_loss(
+        input1: &Tensor,
+        input2: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            input1.key_set() | input2.key_set() | target.key_set(),
+        );
+        op::MARGIN_RANKING_LOSS
+            .kernel(keys)?(keys, input1, input2, target, margin, reduction)
+    }
+    /// `self` where `target` is 1, `max(0, margin - self)` where it is -1.
+    ///
+    /// `aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor`
+    pub fn hinge_embedding_loss(
+        self_: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | target.key_set());
+        op::HINGE_EMBEDDING_LOSS.kernel(keys)?(keys, self_, target, margin, reduction)
+    }
+    /// `1 - cos(input1, input2)` of rows where `target` is 1, `max(0, cos - margin)` where it is -1.
+    ///
+    /// `aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor`
+    pub fn cosine_embedding_loss(
+        input1: &Tensor,
+        input2: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            input1.key_set() | input2.key_set() | target.key_set(),
+        );
+        op::COSINE_EMBEDDING_LOSS
+            .kernel(keys)?(keys, input1, input2, target, margin, reduction)
+    }
+    /// `exp(input) - target * input` for logarithms of rates, else `input - target * log(input + eps)`; `full` adds Stirling's term.
+    ///
+    /// `aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor`
+    pub fn poisson_nll_loss(
+        input: &Tensor,
+        target: &Tensor,
+        log_input: bool,
+        full: bool,
+        eps: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(input.key_set() | target.key_set());
+        op::POISSON_NLL_LOSS
+            .kernel(keys)?(keys, input, target, log_input, full, eps, reduction)
+    }
+    /// `max(0, |anchor - positive| - |anchor - negative| + margin)` with p-norms over the last dimension.
+    ///
+    /// `aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor`
+    pub fn triplet_margin_loss(
+        anchor: &Tensor,
+        positive: &Tensor,
+        negative: &Tensor,
+        margin: f64,
+        p: f64,
+        eps: f64,
+        swap: bool,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            anchor.key_set() | positive.key_set() | negative.key_set(),
+        );
+        op::TRIPLET_MARGIN_LOSS
+            .kernel(
+                keys,
+            )?(keys, anchor, positive, negative, margin, p, eps, swap, reduction)
     }
 }
 pub mod native {
@@ -944,9 +1948,13 @@ pub mod native {
         ignore_index: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
+        composite::loss::nll_loss_out(
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
             out,
-            &composite::loss::nll_loss(self_, target, weight, reduction, ignore_index)?,
         )
     }
     pub fn nll_loss2d(
@@ -968,9 +1976,13 @@ pub mod native {
         ignore_index: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
+        composite::loss::nll_loss2d_out(
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
             out,
-            &composite::loss::nll_loss2d(self_, target, weight, reduction, ignore_index)?,
         )
     }
     pub fn nll_loss_nd(
@@ -1009,6 +2021,351 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::loss::l1_loss(self_, target, reduction)
     }
+    pub fn smooth_l1_loss(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+    ) -> Result<Tensor> {
+        crate::native::loss::smooth_l1_loss(Out::Fresh, self_, target, reduction, beta)
+    }
+    pub fn smooth_l1_loss_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::smooth_l1_loss(
+            Out::Into(&[out]),
+            self_,
+            target,
+            reduction,
+            beta,
+        )?;
+        Ok(())
+    }
+    pub fn smooth_l1_loss_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+    ) -> Result<Tensor> {
+        crate::native::loss::smooth_l1_loss_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            target,
+            reduction,
+            beta,
+        )
+    }
+    pub fn smooth_l1_loss_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        beta: f64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::smooth_l1_loss_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            target,
+            reduction,
+            beta,
+        )?;
+        Ok(())
+    }
+    pub fn huber_loss(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+    ) -> Result<Tensor> {
+        crate::native::loss::huber_loss(Out::Fresh, self_, target, reduction, delta)
+    }
+    pub fn huber_loss_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::huber_loss(
+            Out::Into(&[out]),
+            self_,
+            target,
+            reduction,
+            delta,
+        )?;
+        Ok(())
+    }
+    pub fn huber_loss_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+    ) -> Result<Tensor> {
+        crate::native::loss::huber_loss_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            target,
+            reduction,
+            delta,
+        )
+    }
+    pub fn huber_loss_backward_out(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        delta: f64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::huber_loss_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            target,
+            reduction,
+            delta,
+        )?;
+        Ok(())
+    }
+    pub fn soft_margin_loss(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::loss::soft_margin_loss(Out::Fresh, self_, target, reduction)
+    }
+    pub fn soft_margin_loss_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::soft_margin_loss(
+            Out::Into(&[out]),
+            self_,
+            target,
+            reduction,
+        )?;
+        Ok(())
+    }
+    pub fn soft_margin_loss_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::loss::soft_margin_loss_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            target,
+            reduction,
+        )
+    }
+    pub fn soft_margin_loss_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        reduction: i64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::soft_margin_loss_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            target,
+            reduction,
+        )?;
+        Ok(())
+    }
+    pub fn binary_cross_entropy(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::loss::binary_cross_entropy(
+            Out::Fresh,
+            self_,
+            target,
+            weight,
+            reduction,
+        )
+    }
+    pub fn binary_cross_entropy_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::binary_cross_entropy(
+            Out::Into(&[out]),
+            self_,
+            target,
+            weight,
+            reduction,
+        )?;
+        Ok(())
+    }
+    pub fn binary_cross_entropy_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::loss::binary_cross_entropy_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+        )
+    }
+    pub fn binary_cross_entropy_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        reduction: i64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::binary_cross_entropy_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+        )?;
+        Ok(())
+    }
+    pub fn binary_cross_entropy_with_logits(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        crate::native::loss::binary_cross_entropy_with_logits(
+            Out::Fresh,
+            self_,
+            target,
+            weight,
+            pos_weight,
+            reduction,
+        )
+    }
+    pub fn binary_cross_entropy_with_logits_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        pos_weight: Option<&Tensor>,
+        reduction: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::loss::binary_cross_entropy_with_logits(
+            Out::Into(&[out]),
+            self_,
+            target,
+            weight,
+            pos_weight,
+            reduction,
+        )?;
+        Ok(())
+    }
+    pub fn margin_ranking_loss(
+        _: DispatchKeySet,
+        input1: &Tensor,
+        input2: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        composite::loss::margin_ranking_loss(input1, input2, target, margin, reduction)
+    }
+    pub fn hinge_embedding_loss(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        composite::loss::hinge_embedding_loss(self_, target, margin, reduction)
+    }
+    pub fn cosine_embedding_loss(
+        _: DispatchKeySet,
+        input1: &Tensor,
+        input2: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        composite::loss::cosine_embedding_loss(input1, input2, target, margin, reduction)
+    }
+    pub fn poisson_nll_loss(
+        _: DispatchKeySet,
+        input: &Tensor,
+        target: &Tensor,
+        log_input: bool,
+        full: bool,
+        eps: f64,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        composite::loss::poisson_nll_loss(input, target, log_input, full, eps, reduction)
+    }
+    pub fn triplet_margin_loss(
+        _: DispatchKeySet,
+        anchor: &Tensor,
+        positive: &Tensor,
+        negative: &Tensor,
+        margin: f64,
+        p: f64,
+        eps: f64,
+        swap: bool,
+        reduction: i64,
+    ) -> Result<Tensor> {
+        composite::loss::triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin,
+            p,
+            eps,
+            swap,
+            reduction,
+        )
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::NLL_LOSS_FORWARD,
@@ -1026,6 +2383,29 @@ static OPS: &[&dyn AnyOp] = &[
     &op::NLL_LOSS_ND,
     &op::CROSS_ENTROPY_LOSS,
     &op::L1_LOSS,
+    &op::SMOOTH_L1_LOSS,
+    &op::SMOOTH_L1_LOSS_OUT,
+    &op::SMOOTH_L1_LOSS_BACKWARD,
+    &op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT,
+    &op::HUBER_LOSS,
+    &op::HUBER_LOSS_OUT,
+    &op::HUBER_LOSS_BACKWARD,
+    &op::HUBER_LOSS_BACKWARD_OUT,
+    &op::SOFT_MARGIN_LOSS,
+    &op::SOFT_MARGIN_LOSS_OUT,
+    &op::SOFT_MARGIN_LOSS_BACKWARD,
+    &op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT,
+    &op::BINARY_CROSS_ENTROPY,
+    &op::BINARY_CROSS_ENTROPY_OUT,
+    &op::BINARY_CROSS_ENTROPY_BACKWARD,
+    &op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT,
+    &op::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT,
+    &op::MARGIN_RANKING_LOSS,
+    &op::HINGE_EMBEDDING_LOSS,
+    &op::COSINE_EMBEDDING_LOSS,
+    &op::POISSON_NLL_LOSS,
+    &op::TRIPLET_MARGIN_LOSS,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1164,6 +2544,262 @@ static KERNELS: &[Registration] = &[
         &op::L1_LOSS,
         DispatchKey::CompositeImplicitAutograd,
         &(native::l1_loss as op::L1LossFn),
+        "aten/src/composite/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS,
+        DispatchKey::Cpu,
+        &(native::smooth_l1_loss as op::SmoothL1LossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS,
+        DispatchKey::Meta,
+        &(native::smooth_l1_loss as op::SmoothL1LossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_OUT,
+        DispatchKey::Cpu,
+        &(native::smooth_l1_loss_out as op::SmoothL1LossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_OUT,
+        DispatchKey::Meta,
+        &(native::smooth_l1_loss_out as op::SmoothL1LossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::smooth_l1_loss_backward as op::SmoothL1LossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD,
+        DispatchKey::Meta,
+        &(native::smooth_l1_loss_backward as op::SmoothL1LossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::smooth_l1_loss_backward_grad_input
+            as op::SmoothL1LossBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::smooth_l1_loss_backward_grad_input
+            as op::SmoothL1LossBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS,
+        DispatchKey::Cpu,
+        &(native::huber_loss as op::HuberLossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS,
+        DispatchKey::Meta,
+        &(native::huber_loss as op::HuberLossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_OUT,
+        DispatchKey::Cpu,
+        &(native::huber_loss_out as op::HuberLossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_OUT,
+        DispatchKey::Meta,
+        &(native::huber_loss_out as op::HuberLossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::huber_loss_backward as op::HuberLossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD,
+        DispatchKey::Meta,
+        &(native::huber_loss_backward as op::HuberLossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD_OUT,
+        DispatchKey::Cpu,
+        &(native::huber_loss_backward_out as op::HuberLossBackwardOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD_OUT,
+        DispatchKey::Meta,
+        &(native::huber_loss_backward_out as op::HuberLossBackwardOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS,
+        DispatchKey::Cpu,
+        &(native::soft_margin_loss as op::SoftMarginLossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS,
+        DispatchKey::Meta,
+        &(native::soft_margin_loss as op::SoftMarginLossFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_OUT,
+        DispatchKey::Cpu,
+        &(native::soft_margin_loss_out as op::SoftMarginLossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_OUT,
+        DispatchKey::Meta,
+        &(native::soft_margin_loss_out as op::SoftMarginLossOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::soft_margin_loss_backward as op::SoftMarginLossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD,
+        DispatchKey::Meta,
+        &(native::soft_margin_loss_backward as op::SoftMarginLossBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::soft_margin_loss_backward_grad_input
+            as op::SoftMarginLossBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::soft_margin_loss_backward_grad_input
+            as op::SoftMarginLossBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy as op::BinaryCrossEntropyFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy as op::BinaryCrossEntropyFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_OUT,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy_out as op::BinaryCrossEntropyOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_OUT,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy_out as op::BinaryCrossEntropyOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy_backward as op::BinaryCrossEntropyBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy_backward as op::BinaryCrossEntropyBackwardFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy_backward_grad_input
+            as op::BinaryCrossEntropyBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy_backward_grad_input
+            as op::BinaryCrossEntropyBackwardGradInputFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy_with_logits
+            as op::BinaryCrossEntropyWithLogitsFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy_with_logits
+            as op::BinaryCrossEntropyWithLogitsFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT,
+        DispatchKey::Cpu,
+        &(native::binary_cross_entropy_with_logits_out
+            as op::BinaryCrossEntropyWithLogitsOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT,
+        DispatchKey::Meta,
+        &(native::binary_cross_entropy_with_logits_out
+            as op::BinaryCrossEntropyWithLogitsOutFn),
+        "aten/src/native/loss.rs",
+    ),
+    Registration::new(
+        &op::MARGIN_RANKING_LOSS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::margin_ranking_loss as op::MarginRankingLossFn),
+        "aten/src/composite/loss.rs",
+    ),
+    Registration::new(
+        &op::HINGE_EMBEDDING_LOSS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::hinge_embedding_loss as op::HingeEmbeddingLossFn),
+        "aten/src/composite/loss.rs",
+    ),
+    Registration::new(
+        &op::COSINE_EMBEDDING_LOSS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::cosine_embedding_loss as op::CosineEmbeddingLossFn),
+        "aten/src/composite/loss.rs",
+    ),
+    Registration::new(
+        &op::POISSON_NLL_LOSS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::poisson_nll_loss as op::PoissonNllLossFn),
+        "aten/src/composite/loss.rs",
+    ),
+    Registration::new(
+        &op::TRIPLET_MARGIN_LOSS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::triplet_margin_loss as op::TripletMarginLossFn),
         "aten/src/composite/loss.rs",
     ),
 ];

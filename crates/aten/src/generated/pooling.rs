@@ -1214,6 +1214,110 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type MaxUnpool2dFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static MAX_UNPOOL2D: Op<MaxUnpool2dFn> = Op::new(OpInfo {
+        name: "aten::max_unpool2d",
+        schema: "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::max_unpool2d")?;
+            stack
+                .push(
+                    ops::max_unpool2d(a.tensor(0)?, a.tensor(1)?, &a.int_list(2, 2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaxUnpool2dOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static MAX_UNPOOL2D_OUT: Op<MaxUnpool2dOutFn> = Op::new(OpInfo {
+        name: "aten::max_unpool2d.out",
+        schema: "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::max_unpool2d")?;
+            stack
+                .push(
+                    ops::max_unpool2d_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaxUnpool3dFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &[i64],
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static MAX_UNPOOL3D: Op<MaxUnpool3dFn> = Op::new(OpInfo {
+        name: "aten::max_unpool3d",
+        schema: "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::max_unpool3d")?;
+            stack
+                .push(
+                    ops::max_unpool3d(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 3)?,
+                            &a.int_list(3, 3)?,
+                            &a.int_list(4, 3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaxUnpool3dOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &[i64],
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static MAX_UNPOOL3D_OUT: Op<MaxUnpool3dOutFn> = Op::new(OpInfo {
+        name: "aten::max_unpool3d.out",
+        schema: "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::max_unpool3d")?;
+            stack
+                .push(
+                    ops::max_unpool3d_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 3)?,
+                            &a.int_list(3, 3)?,
+                            &a.int_list(4, 3)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -2059,6 +2163,60 @@ pub mod ops {
             .kernel(keys)?(keys, grad_output, self_, indices, grad_input)?;
         Ok(grad_input)
     }
+    /// Zeros of `output_size` with the elements of (n, c, h, w) or (c, h, w) where `indices` says: the way back from a maximum.
+    ///
+    /// `aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`
+    pub fn max_unpool2d(
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.key_set());
+        op::MAX_UNPOOL2D.kernel(keys)?(keys, self_, indices, output_size)
+    }
+    /// Out form of [`max_unpool2d`].
+    ///
+    /// `aten::max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn max_unpool2d_out<'a>(
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.key_set() | out.key_set());
+        op::MAX_UNPOOL2D_OUT.kernel(keys)?(keys, self_, indices, output_size, out)?;
+        Ok(out)
+    }
+    /// `max_unpool2d` over three dimensions, (n, c, d, h, w) or (c, d, h, w).
+    ///
+    /// `aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`
+    pub fn max_unpool3d(
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.key_set());
+        op::MAX_UNPOOL3D
+            .kernel(keys)?(keys, self_, indices, output_size, stride, padding)
+    }
+    /// Out form of [`max_unpool3d`].
+    ///
+    /// `aten::max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn max_unpool3d_out<'a>(
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | indices.key_set() | out.key_set());
+        op::MAX_UNPOOL3D_OUT
+            .kernel(keys)?(keys, self_, indices, output_size, stride, padding, out)?;
+        Ok(out)
+    }
 }
 pub mod native {
     use super::*;
@@ -2783,6 +2941,65 @@ pub mod native {
         )?;
         Ok(())
     }
+    pub fn max_unpool2d(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+    ) -> Result<Tensor> {
+        crate::native::pooling::max_unpool2d(Out::Fresh, self_, indices, output_size)
+    }
+    pub fn max_unpool2d_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pooling::max_unpool2d(
+            Out::Into(&[out]),
+            self_,
+            indices,
+            output_size,
+        )?;
+        Ok(())
+    }
+    pub fn max_unpool3d(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+    ) -> Result<Tensor> {
+        crate::native::pooling::max_unpool3d(
+            Out::Fresh,
+            self_,
+            indices,
+            output_size,
+            stride,
+            padding,
+        )
+    }
+    pub fn max_unpool3d_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        indices: &Tensor,
+        output_size: &[i64],
+        stride: &[i64],
+        padding: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pooling::max_unpool3d(
+            Out::Into(&[out]),
+            self_,
+            indices,
+            output_size,
+            stride,
+            padding,
+        )?;
+        Ok(())
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::MAX_POOL2D_WITH_INDICES,
@@ -2830,6 +3047,10 @@ static OPS: &[&dyn AnyOp] = &[
     &op::ADAPTIVE_MAX_POOL3D_OUT,
     &op::ADAPTIVE_MAX_POOL3D_BACKWARD,
     &op::ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT,
+    &op::MAX_UNPOOL2D,
+    &op::MAX_UNPOOL2D_OUT,
+    &op::MAX_UNPOOL3D,
+    &op::MAX_UNPOOL3D_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -3308,6 +3529,54 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::adaptive_max_pool3d_backward_grad_input
             as op::AdaptiveMaxPool3dBackwardGradInputFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D,
+        DispatchKey::Cpu,
+        &(native::max_unpool2d as op::MaxUnpool2dFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D,
+        DispatchKey::Meta,
+        &(native::max_unpool2d as op::MaxUnpool2dFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D_OUT,
+        DispatchKey::Cpu,
+        &(native::max_unpool2d_out as op::MaxUnpool2dOutFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D_OUT,
+        DispatchKey::Meta,
+        &(native::max_unpool2d_out as op::MaxUnpool2dOutFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D,
+        DispatchKey::Cpu,
+        &(native::max_unpool3d as op::MaxUnpool3dFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D,
+        DispatchKey::Meta,
+        &(native::max_unpool3d as op::MaxUnpool3dFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D_OUT,
+        DispatchKey::Cpu,
+        &(native::max_unpool3d_out as op::MaxUnpool3dOutFn),
+        "aten/src/native/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D_OUT,
+        DispatchKey::Meta,
+        &(native::max_unpool3d_out as op::MaxUnpool3dOutFn),
         "aten/src/native/pooling.rs",
     ),
 ];

@@ -456,7 +456,7 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::SOFTMAX_INT.kernel(keys)?(keys, self_, dim, dtype)
     }
-    /// Out form of [`softmax_int`].
+    /// `softmax.int` into `out`, of its dtype.
     ///
     /// `aten::softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn softmax_int_out<'a>(
@@ -480,7 +480,7 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::LOG_SOFTMAX_INT.kernel(keys)?(keys, self_, dim, dtype)
     }
-    /// Out form of [`log_softmax_int`].
+    /// `log_softmax.int` into `out`, of its dtype.
     ///
     /// `aten::log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn log_softmax_int_out<'a>(
@@ -649,7 +649,7 @@ pub mod native {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::softmax::softmax_int(self_, dim, dtype)?)
+        composite::softmax::softmax_int_out(self_, dim, dtype, out)
     }
     pub fn log_softmax_int(
         _: DispatchKeySet,
@@ -666,7 +666,7 @@ pub mod native {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::softmax::log_softmax_int(self_, dim, dtype)?)
+        composite::softmax::log_softmax_int_out(self_, dim, dtype, out)
     }
     pub fn special_softmax(
         _: DispatchKeySet,
@@ -833,7 +833,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::SOFTMAX_INT_OUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::softmax_int_out as op::SoftmaxIntOutFn),
         "aten/src/composite/softmax.rs",
     ),
@@ -845,7 +845,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::LOG_SOFTMAX_INT_OUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::log_softmax_int_out as op::LogSoftmaxIntOutFn),
         "aten/src/composite/softmax.rs",
     ),

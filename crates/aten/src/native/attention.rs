@@ -26,10 +26,7 @@ fn check_inputs(q: &Tensor, k: &Tensor, v: &Tensor, dropout_p: f64, mask: Option
         "{NAME}: Expected data type in FP32, FP64, BF16, FP16, but got {} instead.",
         dtype.c_name()
     );
-    check!(
-        q.dim() == 4 && k.dim() == 4 && v.dim() == 4,
-        "{NAME}: Accept only 4 dims inputs shape of {{B, H, T, K}}"
-    );
+    check!(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, "{NAME}: Accept only 4 dims inputs shape of {{B, H, T, K}}");
     check!(dropout_p == 0.0, "{NAME}: Currently do not support dropout > 0");
     let (qs, ks, vs) = (q.sizes(), k.sizes(), v.sizes());
     check!(qs[3] == vs[3] && ks[3] == vs[3], "{NAME}: Q/K/V should have the same head size");
@@ -77,15 +74,14 @@ pub fn _scaled_dot_product_flash_attention_for_cpu(
     let inputs = [query, key, value];
     let spec = Spec { strides: Some(own_strides), ..Spec::like(sizes, query) };
     let output = out.prepare(0, spec, &inputs)?;
-    let spec = Spec {
-        strides: Some(Dims::from_slice(&[l * h, 1, h])),
-        ..Spec::dense(&[b, h, l], dtype, query.device())
-    };
+    let spec =
+        Spec { strides: Some(Dims::from_slice(&[l * h, 1, h])), ..Spec::dense(&[b, h, l], dtype, query.device()) };
     let logsumexp = out.prepare(1, spec, &inputs)?;
     if !output.is_meta() && output.tensor.numel() > 0 {
         let kernel = kernels::attention(query.device())?.attention.get(dtype, "flash_attention")?;
         let mask = wide_mask(attn_mask, query, key, dtype)?;
-        let attention = Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale) };
+        let attention =
+            Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale), weights: query.dtype() };
         let (q, k, v) = (cast(query, dtype)?, cast(key, dtype)?, cast(value, dtype)?);
         if dtype == query.dtype() {
             kernel(&output.tensor, &logsumexp.tensor, &q, &k, &v, attention)?;
@@ -132,9 +128,11 @@ pub fn _scaled_dot_product_flash_attention_for_cpu_backward(
     if !slots[0].is_meta() && query.numel() > 0 && key.numel() > 0 {
         let kernel = kernels::attention(query.device())?.attention_backward.get(dtype, "flash_attention_backward")?;
         let mask = wide_mask(attn_mask, query, key, dtype)?;
-        let attention = Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale) };
+        let attention =
+            Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale), weights: query.dtype() };
         let [g, q, k, v, o, lse] = inputs;
-        let wide = [cast(g, dtype)?, cast(q, dtype)?, cast(k, dtype)?, cast(v, dtype)?, cast(o, dtype)?, cast(lse, dtype)?];
+        let wide =
+            [cast(g, dtype)?, cast(q, dtype)?, cast(k, dtype)?, cast(v, dtype)?, cast(o, dtype)?, cast(lse, dtype)?];
         let wide = wide.each_ref();
         let [a, b, c] = slots.each_ref().map(|slot| &slot.tensor);
         if dtype == query.dtype() {

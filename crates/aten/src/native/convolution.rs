@@ -350,6 +350,26 @@ pub fn convolution(
     target.finish()
 }
 
+/// [`convolution`] with settings of backends, which do nothing here.
+pub fn _convolution(
+    out: Out<'_>,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    _benchmark: bool,
+    _deterministic: bool,
+    _cudnn_enabled: bool,
+    _allow_tf32: bool,
+) -> Result<Tensor> {
+    convolution(out, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+}
+
 /// Refuses a gradient that has not the shape of the output.
 fn check_grad(grad: &Tensor, input: &Tensor, sizes: &[i64]) -> Result<()> {
     check!(

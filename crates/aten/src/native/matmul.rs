@@ -224,7 +224,13 @@ pub fn baddbmm(
     })
 }
 
-/// `beta * self + alpha * sum_i batch1[i] @ batch2[i]`: one product over the batch and the inner dimension together.
+/// Matrix `i` of a batch.
+fn matrix(x: &Tensor, i: i64) -> Result<Tensor> {
+    let (sizes, strides) = (Dims::from_slice(&x.sizes()[1..]), Dims::from_slice(&x.strides()[1..]));
+    x.view_of_storage(sizes, strides, x.storage_offset() + i * x.strides()[0])
+}
+
+/// `beta * self + alpha * sum_i batch1[i] @ batch2[i]`: one product after the other.
 pub fn addbmm(
     out: Out<'_>,
     self_: &Tensor,
@@ -233,27 +239,41 @@ pub fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let [b, n, m] = batch_sizes(batch1, batch2)?;
-    let k = batch1.sizes()[2];
-    if let Some(target) = out.target(0) {
+    let [count, n, m] = batch_sizes(batch1, batch2)?;
+    let dtype = out.target(0).unwrap_or(self_).dtype();
+    for (name, x) in [("mat1", batch1), ("self", batch2)] {
+        let other = if name == "self" { dtype } else { batch2.dtype() };
         check!(
-            target.dtype() == batch2.dtype(),
-            "self and mat2 must have the same dtype, but got {} and {}",
-            target.dtype().cpp_name(),
+            x.dtype() == other,
+            "{name} and mat2 must have the same dtype, but got {} and {}",
+            if name == "self" { dtype.cpp_name() } else { x.dtype().cpp_name() },
             batch2.dtype().cpp_name()
         );
     }
-    let rows = ops::reshape(&view::permute(batch1, &[1, 0, 2])?, &[n, b * k])?;
-    let columns = ops::reshape(batch2, &[b * k, m])?;
-    match out {
+    check_factors(dtype, [beta, alpha])?;
+    if let Out::InPlace(target) = out
+        && target.sizes() != [n, m]
+    {
         // Alone among its kind, this in-place form takes the shape of its result.
-        Out::InPlace(target) if target.sizes() != [n, m] => {
-            let result = addmm(Out::Fresh, self_, &rows, &columns, beta, alpha)?;
-            crate::out::copy_into(target, &result)?;
-            Ok(target.clone())
-        }
-        _ => addmm(out, self_, &rows, &columns, beta, alpha),
+        let result = addbmm(Out::Fresh, self_, batch1, batch2, beta, alpha)?;
+        crate::out::copy_into(target, &result)?;
+        return Ok(target.clone());
     }
+    if !self_.is_meta() {
+        kernels::matmul(self_.device())?.gemm.get(dtype, "addmm_impl_cpu_")?;
+    }
+    accumulate(out, &[n, m], self_, &[batch1, batch2], beta, |kernels, slot| {
+        let kernel = kernels.gemm.get(dtype, "addmm_impl_cpu_")?;
+        if count == 0 {
+            let nothing = |sizes: [i64; 2]| Tensor::new_dense(&sizes, dtype, slot.device());
+            return kernel(slot, &nothing([n, 0])?, &nothing([0, m])?, alpha, beta);
+        }
+        for i in 0..count {
+            let beta = if i == 0 { beta } else { 1.into() };
+            kernel(slot, &matrix(batch1, i)?, &matrix(batch2, i)?, alpha, beta)?;
+        }
+        Ok(())
+    })
 }
 
 fn check_matrix_vector(self_dim: usize, n: i64, one: bool, mat: &Tensor, vec: &Tensor) -> Result<()> {

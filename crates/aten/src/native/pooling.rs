@@ -1,6 +1,7 @@
 //! Pooling: checks, windows and memory formats, for two and three spatial dimensions. Other numbers are composites.
 
 mod adaptive;
+mod unpool;
 
 use tensor_core::strides::{self, Dims};
 use tensor_core::{DType, Device, MemoryFormat, Result, bail, check};
@@ -11,6 +12,7 @@ use crate::out::{Out, Slot, Spec};
 use crate::{Tensor, ops};
 
 pub use adaptive::*;
+pub use unpool::*;
 
 fn table(device: Device) -> Result<&'static PoolingKernels> {
     kernels::pooling(device)
@@ -314,7 +316,7 @@ fn unpool(
         let last = is_last(format);
         let shape = shape(x.sizes(), grad.sizes(), dims, last, window);
         let kernel = table(x.device())?.unpool.get(x.dtype(), error)?;
-        kernel(&place(&slot, last)?, &ordered(grad, last)?, &ordered(indices, last)?, &shape)?;
+        kernel(&place(&slot, last)?, &ordered(grad, last)?, &ordered(indices, last)?, &shape, true)?;
     }
     slot.finish()
 }

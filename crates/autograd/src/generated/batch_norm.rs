@@ -357,6 +357,113 @@ fn native_batch_norm_backward_out(
         out2,
     )
 }
+/// Backward of `_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`.
+///
+/// input, weight, bias: `native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, training, eps, grad_input_mask)`
+struct NativeBatchNormLegitBackward0 {
+    input: SavedVariable,
+    weight: SavedVariable,
+    running_mean: SavedVariable,
+    running_var: SavedVariable,
+    result1: SavedVariable,
+    result2: SavedVariable,
+    training: bool,
+    eps: f64,
+}
+impl Function for NativeBatchNormLegitBackward0 {
+    fn name(&self) -> &'static str {
+        "NativeBatchNormLegitBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] || need[2] {
+            let input = self.input.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let running_mean = self.running_mean.unpack(node)?;
+            let running_var = self.running_var.unpack(node)?;
+            let result1 = self.result1.unpack(node)?;
+            let result2 = self.result2.unpack(node)?;
+            let t0 = ops::native_batch_norm_backward(
+                grad,
+                &input,
+                weight.as_ref(),
+                Some(&running_mean),
+                Some(&running_var),
+                Some(&result1),
+                Some(&result2),
+                self.training,
+                self.eps,
+                [need[0], need[1], need[2]],
+            )?;
+            if need[0] {
+                out.set(0, t0.0);
+            }
+            if need[1] {
+                out.set(1, t0.1);
+            }
+            if need[2] {
+                out.set(2, t0.2);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.input.release();
+        self.weight.release();
+        self.running_mean.release();
+        self.running_var.release();
+        self.result1.release();
+        self.result2.release();
+    }
+}
+fn _native_batch_norm_legit(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let needed = record::needs_grad(&[input]) || record::needs_grad_opt(&[weight, bias]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_NATIVE_BATCH_NORM_LEGIT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        )
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[input])?;
+        edges.add_opt(&[weight, bias])?;
+        let function = NativeBatchNormLegitBackward0 {
+            input: SavedVariable::input(true, input)?,
+            weight: SavedVariable::input_opt(true, weight)?,
+            running_mean: SavedVariable::input(true, running_mean)?,
+            running_var: SavedVariable::input(true, running_var)?,
+            result1: SavedVariable::input(true, &result.1)?,
+            result2: SavedVariable::input(true, &result.2)?,
+            training,
+            eps,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0]);
+    }
+    Ok(result)
+}
 /// Backward of `_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`.
 ///
 /// input, weight, bias: `native_batch_norm_backward(grad, input, weight, None, None, Some(result1), Some(result2), training, eps, grad_input_mask)`
@@ -630,6 +737,12 @@ static KERNELS: &[Registration] = &[
         &op::NATIVE_BATCH_NORM_BACKWARD_OUT,
         DispatchKey::Autograd,
         &(native_batch_norm_backward_out as op::NativeBatchNormBackwardOutFn),
+        "autograd/src/generated/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_BATCH_NORM_LEGIT,
+        DispatchKey::Autograd,
+        &(_native_batch_norm_legit as op::_NativeBatchNormLegitFn),
         "autograd/src/generated/batch_norm.rs",
     ),
     Registration::new(

@@ -148,6 +148,162 @@ fn convolution_out(
         out,
     )
 }
+/// Backward of `_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor`.
+///
+/// input, weight, bias: `convolution_grads(grad, input, weight, bias.sizes(), stride, padding, dilation, transposed, output_padding, groups, grad_input_mask)`
+struct ConvolutionBackward1 {
+    input: SavedVariable,
+    weight: SavedVariable,
+    bias_sizes: Option<Dims>,
+    stride: Dims,
+    padding: Dims,
+    dilation: Dims,
+    transposed: bool,
+    output_padding: Dims,
+    groups: i64,
+}
+impl Function for ConvolutionBackward1 {
+    fn name(&self) -> &'static str {
+        "ConvolutionBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] || need[2] {
+            let input = self.input.unpack(node)?;
+            let weight = self.weight.unpack(node)?;
+            let t0 = formulas::convolution_grads(
+                grad,
+                &input,
+                &weight,
+                self.bias_sizes.as_deref(),
+                &self.stride,
+                &self.padding,
+                &self.dilation,
+                self.transposed,
+                &self.output_padding,
+                self.groups,
+                [need[0], need[1], need[2]],
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.input.release();
+        self.weight.release();
+    }
+}
+fn _convolution(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[input, weight]) || record::needs_grad_opt(&[bias]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_CONVOLUTION
+            .kernel(
+                keys,
+            )?(
+            keys,
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            benchmark,
+            deterministic,
+            cudnn_enabled,
+            allow_tf32,
+        )
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[input, weight])?;
+        edges.add_opt(&[bias])?;
+        let function = ConvolutionBackward1 {
+            input: SavedVariable::input(true, input)?,
+            weight: SavedVariable::input(true, weight)?,
+            bias_sizes: bias.map(|x| Dims::from_slice(x.sizes())),
+            stride: Dims::from_slice(stride),
+            padding: Dims::from_slice(padding),
+            dilation: Dims::from_slice(dilation),
+            transposed,
+            output_padding: Dims::from_slice(output_padding),
+            groups,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn _convolution_out(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[input, weight], "_convolution")?;
+    record::check_out_opt(&[bias], "_convolution")?;
+    record::check_out(&[out], "_convolution")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_CONVOLUTION_OUT
+        .kernel(
+            keys,
+        )?(
+        keys,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        benchmark,
+        deterministic,
+        cudnn_enabled,
+        allow_tf32,
+        out,
+    )
+}
 /// Backward of `convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`.
 ///
 /// grad_output, input, weight: `convolution_double_grads(grads[0], grads[1], grads[2], grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, grad_input_mask)`
@@ -320,6 +476,18 @@ static KERNELS: &[Registration] = &[
         &op::CONVOLUTION_OUT,
         DispatchKey::Autograd,
         &(convolution_out as op::ConvolutionOutFn),
+        "autograd/src/generated/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION,
+        DispatchKey::Autograd,
+        &(_convolution as op::_ConvolutionFn),
+        "autograd/src/generated/convolution.rs",
+    ),
+    Registration::new(
+        &op::_CONVOLUTION_OUT,
+        DispatchKey::Autograd,
+        &(_convolution_out as op::_ConvolutionOutFn),
         "autograd/src/generated/convolution.rs",
     ),
     Registration::new(

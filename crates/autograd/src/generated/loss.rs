@@ -416,6 +416,943 @@ fn nll_loss2d_backward_grad_input(
         grad_input,
     )
 }
+/// Backward of `smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor`.
+///
+/// self: `smooth_l1_loss_backward(grad, self, target, reduction, beta)`
+///
+/// target: `smooth_l1_loss_backward(grad, target, self, reduction, beta)`
+struct SmoothL1LossBackward0 {
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+    beta: f64,
+}
+impl Function for SmoothL1LossBackward0 {
+    fn name(&self) -> &'static str {
+        "SmoothL1LossBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = ops::smooth_l1_loss_backward(
+                grad,
+                &self_,
+                &target,
+                self.reduction,
+                self.beta,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let target = self.target.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::smooth_l1_loss_backward(
+                grad,
+                &target,
+                &self_,
+                self.reduction,
+                self.beta,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn smooth_l1_loss(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SMOOTH_L1_LOSS.kernel(keys)?(keys, self_, target, reduction, beta)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, target])?;
+        let function = SmoothL1LossBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            target: SavedVariable::input(true, target)?,
+            reduction,
+            beta,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn smooth_l1_loss_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, target, out], "smooth_l1_loss")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SMOOTH_L1_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, beta, out)
+}
+/// Backward of `smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor`.
+///
+/// grad_output: `smooth_l1_loss_backward_grad_output(grad, grad_output, self, target, reduction, beta)`
+///
+/// self: `smooth_l1_loss_double_backward(grad, grad_output, self, target, reduction, beta)`
+///
+/// target: `-formulas::smooth_l1_loss_double_backward(grad, grad_output, self, target, reduction, beta)`
+struct SmoothL1LossBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+    beta: f64,
+}
+impl Function for SmoothL1LossBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "SmoothL1LossBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::smooth_l1_loss_backward_grad_output(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.beta,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::smooth_l1_loss_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.beta,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::smooth_l1_loss_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.beta,
+            )?;
+            let t1 = ops::neg(&t0)?;
+            out.set(2, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn smooth_l1_loss_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SMOOTH_L1_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, beta)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_, target])?;
+        let function = SmoothL1LossBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            self_: SavedVariable::input(true, self_)?,
+            target: SavedVariable::input(true, target)?,
+            reduction,
+            beta,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn smooth_l1_loss_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    beta: f64,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(
+        &[grad_output, self_, target, grad_input],
+        "smooth_l1_loss_backward",
+    )?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, target, reduction, beta, grad_input)
+}
+/// Backward of `huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor`.
+///
+/// self: `huber_loss_backward(grad, self, target, reduction, delta)`
+///
+/// target: `huber_loss_backward(grad, target, self, reduction, delta)`
+struct HuberLossBackward0 {
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+    delta: f64,
+}
+impl Function for HuberLossBackward0 {
+    fn name(&self) -> &'static str {
+        "HuberLossBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = ops::huber_loss_backward(
+                grad,
+                &self_,
+                &target,
+                self.reduction,
+                self.delta,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let target = self.target.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::huber_loss_backward(
+                grad,
+                &target,
+                &self_,
+                self.reduction,
+                self.delta,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn huber_loss(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HUBER_LOSS.kernel(keys)?(keys, self_, target, reduction, delta)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, target])?;
+        let function = HuberLossBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            target: SavedVariable::input(true, target)?,
+            reduction,
+            delta,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn huber_loss_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, target, out], "huber_loss")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HUBER_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, delta, out)
+}
+/// Backward of `huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor`.
+///
+/// grad_output: `huber_loss_backward_grad_output(grad, grad_output, self, target, reduction, delta)`
+///
+/// self: `huber_loss_double_backward(grad, grad_output, self, target, reduction, delta)`
+///
+/// target: `-formulas::huber_loss_double_backward(grad, grad_output, self, target, reduction, delta)`
+struct HuberLossBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+    delta: f64,
+}
+impl Function for HuberLossBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "HuberLossBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::huber_loss_backward_grad_output(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.delta,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::huber_loss_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.delta,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::huber_loss_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+                self.delta,
+            )?;
+            let t1 = ops::neg(&t0)?;
+            out.set(2, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn huber_loss_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HUBER_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction, delta)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_, target])?;
+        let function = HuberLossBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            self_: SavedVariable::input(true, self_)?,
+            target: SavedVariable::input(true, target)?,
+            reduction,
+            delta,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn huber_loss_backward_out(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    delta: f64,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, target, grad_input], "huber_loss_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HUBER_LOSS_BACKWARD_OUT
+        .kernel(keys)?(keys, grad_output, self_, target, reduction, delta, grad_input)
+}
+/// Backward of `soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`.
+///
+/// self: `soft_margin_loss_backward(grad, self, target, reduction)`
+///
+/// target: `not_implemented("target")`
+struct SoftMarginLossBackward0 {
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+}
+impl Function for SoftMarginLossBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftMarginLossBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = ops::soft_margin_loss_backward(
+                grad,
+                &self_,
+                &target,
+                self.reduction,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = formulas::not_implemented("target")?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn soft_margin_loss(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFT_MARGIN_LOSS.kernel(keys)?(keys, self_, target, reduction)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, target])?;
+        let function = SoftMarginLossBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            target: SavedVariable::input(edges.needs(0), target)?,
+            reduction,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn soft_margin_loss_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, target, out], "soft_margin_loss")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFT_MARGIN_LOSS_OUT.kernel(keys)?(keys, self_, target, reduction, out)
+}
+/// Backward of `soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor`.
+///
+/// grad_output: `soft_margin_loss_backward_grad_output(grad, grad_output, self, target, reduction)`
+///
+/// self: `soft_margin_loss_double_backward(grad, grad_output, self, target, reduction)`
+///
+/// target: `not_implemented("target")`
+struct SoftMarginLossBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    target: SavedVariable,
+    reduction: i64,
+}
+impl Function for SoftMarginLossBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftMarginLossBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::soft_margin_loss_backward_grad_output(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let t0 = formulas::soft_margin_loss_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                self.reduction,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let t0 = formulas::not_implemented("target")?;
+            out.set(2, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.target.release();
+    }
+}
+fn soft_margin_loss_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_, target]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFT_MARGIN_LOSS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, reduction)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_, target])?;
+        let function = SoftMarginLossBackwardBackward0 {
+            grad_output: SavedVariable::input(
+                edges.needs(0) || edges.needs(1),
+                grad_output,
+            )?,
+            self_: SavedVariable::input(edges.needs(0) || edges.needs(1), self_)?,
+            target: SavedVariable::input(edges.needs(0) || edges.needs(1), target)?,
+            reduction,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn soft_margin_loss_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(
+        &[grad_output, self_, target, grad_input],
+        "soft_margin_loss_backward",
+    )?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)
+}
+/// Backward of `binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`.
+///
+/// self: `binary_cross_entropy_backward(grad, self, target, weight, reduction)`
+///
+/// target: `binary_cross_entropy_target_backward(grad, self, weight, reduction)`
+///
+/// weight: `not_implemented("weight")`
+struct BinaryCrossEntropyBackward0 {
+    self_: SavedVariable,
+    target: SavedVariable,
+    weight: SavedVariable,
+    reduction: i64,
+}
+impl Function for BinaryCrossEntropyBackward0 {
+    fn name(&self) -> &'static str {
+        "BinaryCrossEntropyBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let t0 = ops::binary_cross_entropy_backward(
+                grad,
+                &self_,
+                &target,
+                weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_target_backward(
+                grad,
+                &self_,
+                weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let t0 = formulas::not_implemented("weight")?;
+            out.set(2, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.target.release();
+        self.weight.release();
+    }
+}
+fn binary_cross_entropy(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, target])
+        || record::needs_grad_opt(&[weight]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BINARY_CROSS_ENTROPY.kernel(keys)?(keys, self_, target, weight, reduction)
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[self_, target])?;
+        edges.add_opt(&[weight])?;
+        let function = BinaryCrossEntropyBackward0 {
+            self_: SavedVariable::input(edges.needs(0) || edges.needs(1), self_)?,
+            target: SavedVariable::input(edges.needs(0), target)?,
+            weight: SavedVariable::input_opt(edges.needs(0) || edges.needs(1), weight)?,
+            reduction,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn binary_cross_entropy_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, target], "binary_cross_entropy")?;
+    record::check_out_opt(&[weight], "binary_cross_entropy")?;
+    record::check_out(&[out], "binary_cross_entropy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BINARY_CROSS_ENTROPY_OUT
+        .kernel(keys)?(keys, self_, target, weight, reduction, out)
+}
+/// Backward of `binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`.
+///
+/// grad_output: `binary_cross_entropy_backward_grad_output(grad, grad_output, self, target, weight, reduction)`
+///
+/// self: `binary_cross_entropy_double_backward(grad, grad_output, self, target, weight, reduction)`
+///
+/// target: `binary_cross_entropy_double_backward_target(grad, grad_output, self, weight, reduction)`
+///
+/// weight: `not_implemented("weight")`
+struct BinaryCrossEntropyBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    target: SavedVariable,
+    weight: SavedVariable,
+    reduction: i64,
+}
+impl Function for BinaryCrossEntropyBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "BinaryCrossEntropyBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_backward_grad_output(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                &target,
+                weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_double_backward_target(
+                grad,
+                &grad_output,
+                &self_,
+                weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(2, t0);
+        }
+        if need[3] {
+            let t0 = formulas::not_implemented("weight")?;
+            out.set(3, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.target.release();
+        self.weight.release();
+    }
+}
+fn binary_cross_entropy_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_, target])
+        || record::needs_grad_opt(&[weight]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BINARY_CROSS_ENTROPY_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, target, weight, reduction)
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[grad_output, self_, target])?;
+        edges.add_opt(&[weight])?;
+        let function = BinaryCrossEntropyBackwardBackward0 {
+            grad_output: SavedVariable::input(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                grad_output,
+            )?,
+            self_: SavedVariable::input(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                self_,
+            )?,
+            target: SavedVariable::input(edges.needs(0) || edges.needs(1), target)?,
+            weight: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                weight,
+            )?,
+            reduction,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn binary_cross_entropy_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, target], "binary_cross_entropy_backward")?;
+    record::check_out_opt(&[weight], "binary_cross_entropy_backward")?;
+    record::check_out(&[grad_input], "binary_cross_entropy_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, target, weight, reduction, grad_input)
+}
+/// Backward of `binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor`.
+///
+/// self: `binary_cross_entropy_with_logits_backward(grad, self, target, weight, pos_weight, reduction)`
+///
+/// target: `binary_cross_entropy_with_logits_target_backward(grad, self, weight, pos_weight, reduction)`
+///
+/// weight: `not_implemented("weight")`
+///
+/// pos_weight: `not_implemented("pos_weight")`
+struct BinaryCrossEntropyWithLogitsBackward0 {
+    self_: SavedVariable,
+    target: SavedVariable,
+    weight: SavedVariable,
+    pos_weight: SavedVariable,
+    reduction: i64,
+}
+impl Function for BinaryCrossEntropyWithLogitsBackward0 {
+    fn name(&self) -> &'static str {
+        "BinaryCrossEntropyWithLogitsBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let target = self.target.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let pos_weight = self.pos_weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_with_logits_backward(
+                grad,
+                &self_,
+                &target,
+                weight.as_ref(),
+                pos_weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let pos_weight = self.pos_weight.unpack_opt(node)?;
+            let t0 = formulas::binary_cross_entropy_with_logits_target_backward(
+                grad,
+                &self_,
+                weight.as_ref(),
+                pos_weight.as_ref(),
+                self.reduction,
+            )?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let t0 = formulas::not_implemented("weight")?;
+            out.set(2, t0);
+        }
+        if need[3] {
+            let t0 = formulas::not_implemented("pos_weight")?;
+            out.set(3, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.target.release();
+        self.weight.release();
+        self.pos_weight.release();
+    }
+}
+fn binary_cross_entropy_with_logits(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, target])
+        || record::needs_grad_opt(&[weight, pos_weight]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BINARY_CROSS_ENTROPY_WITH_LOGITS
+            .kernel(keys)?(keys, self_, target, weight, pos_weight, reduction)
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[self_, target])?;
+        edges.add_opt(&[weight, pos_weight])?;
+        let function = BinaryCrossEntropyWithLogitsBackward0 {
+            self_: SavedVariable::input(edges.needs(0) || edges.needs(1), self_)?,
+            target: SavedVariable::input(edges.needs(0), target)?,
+            weight: SavedVariable::input_opt(edges.needs(0) || edges.needs(1), weight)?,
+            pos_weight: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1),
+                pos_weight,
+            )?,
+            reduction,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn binary_cross_entropy_with_logits_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, target], "binary_cross_entropy_with_logits")?;
+    record::check_out_opt(&[weight, pos_weight], "binary_cross_entropy_with_logits")?;
+    record::check_out(&[out], "binary_cross_entropy_with_logits")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT
+        .kernel(keys)?(keys, self_, target, weight, pos_weight, reduction, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::NLL_LOSS_FORWARD,
@@ -463,6 +1400,115 @@ static KERNELS: &[Registration] = &[
         &op::NLL_LOSS2D_BACKWARD_GRAD_INPUT,
         DispatchKey::Autograd,
         &(nll_loss2d_backward_grad_input as op::NllLoss2dBackwardGradInputFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS,
+        DispatchKey::Autograd,
+        &(smooth_l1_loss as op::SmoothL1LossFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_OUT,
+        DispatchKey::Autograd,
+        &(smooth_l1_loss_out as op::SmoothL1LossOutFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD,
+        DispatchKey::Autograd,
+        &(smooth_l1_loss_backward as op::SmoothL1LossBackwardFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(smooth_l1_loss_backward_grad_input as op::SmoothL1LossBackwardGradInputFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS,
+        DispatchKey::Autograd,
+        &(huber_loss as op::HuberLossFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_OUT,
+        DispatchKey::Autograd,
+        &(huber_loss_out as op::HuberLossOutFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD,
+        DispatchKey::Autograd,
+        &(huber_loss_backward as op::HuberLossBackwardFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::HUBER_LOSS_BACKWARD_OUT,
+        DispatchKey::Autograd,
+        &(huber_loss_backward_out as op::HuberLossBackwardOutFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS,
+        DispatchKey::Autograd,
+        &(soft_margin_loss as op::SoftMarginLossFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_OUT,
+        DispatchKey::Autograd,
+        &(soft_margin_loss_out as op::SoftMarginLossOutFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD,
+        DispatchKey::Autograd,
+        &(soft_margin_loss_backward as op::SoftMarginLossBackwardFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::SOFT_MARGIN_LOSS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(soft_margin_loss_backward_grad_input as op::SoftMarginLossBackwardGradInputFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy as op::BinaryCrossEntropyFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_OUT,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy_out as op::BinaryCrossEntropyOutFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy_backward as op::BinaryCrossEntropyBackwardFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy_backward_grad_input
+            as op::BinaryCrossEntropyBackwardGradInputFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy_with_logits as op::BinaryCrossEntropyWithLogitsFn),
+        "autograd/src/generated/loss.rs",
+    ),
+    Registration::new(
+        &op::BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT,
+        DispatchKey::Autograd,
+        &(binary_cross_entropy_with_logits_out as op::BinaryCrossEntropyWithLogitsOutFn),
         "autograd/src/generated/loss.rs",
     ),
 ];

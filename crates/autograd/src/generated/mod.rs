@@ -8,6 +8,7 @@ mod convolution;
 mod copy;
 mod diagonal;
 mod dropout;
+mod einsum;
 mod embedding;
 mod fill;
 mod flip;
@@ -28,7 +29,7 @@ mod triangular;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 493usize;
+pub const KERNELS: usize = 519usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

@@ -1384,6 +1384,126 @@ fn adaptive_max_pool3d_backward_grad_input(
     op::ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT
         .kernel(keys)?(keys, grad_output, self_, indices, grad_input)
 }
+/// Backward of `max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`.
+///
+/// self: `max_pool_double_backward(grad, indices, 2)`
+struct MaxUnpool2DBackward0 {
+    indices: SavedVariable,
+}
+impl Function for MaxUnpool2DBackward0 {
+    fn name(&self) -> &'static str {
+        "MaxUnpool2DBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let indices = self.indices.unpack(node)?;
+            let t0 = formulas::max_pool_double_backward(grad, &indices, 2)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.indices.release();
+    }
+}
+fn max_unpool2d(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MAX_UNPOOL2D.kernel(keys)?(keys, self_, indices, output_size)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = MaxUnpool2DBackward0 {
+            indices: SavedVariable::input(true, indices)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn max_unpool2d_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, indices, out], "max_unpool2d")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MAX_UNPOOL2D_OUT.kernel(keys)?(keys, self_, indices, output_size, out)
+}
+/// Backward of `max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`.
+///
+/// self: `max_pool_double_backward(grad, indices, 3)`
+struct MaxUnpool3DBackward0 {
+    indices: SavedVariable,
+}
+impl Function for MaxUnpool3DBackward0 {
+    fn name(&self) -> &'static str {
+        "MaxUnpool3DBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let indices = self.indices.unpack(node)?;
+            let t0 = formulas::max_pool_double_backward(grad, &indices, 3)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.indices.release();
+    }
+}
+fn max_unpool3d(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MAX_UNPOOL3D
+            .kernel(keys)?(keys, self_, indices, output_size, stride, padding)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = MaxUnpool3DBackward0 {
+            indices: SavedVariable::input(true, indices)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn max_unpool3d_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, indices, out], "max_unpool3d")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MAX_UNPOOL3D_OUT
+        .kernel(keys)?(keys, self_, indices, output_size, stride, padding, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::MAX_POOL2D_WITH_INDICES,
@@ -1579,6 +1699,30 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Autograd,
         &(adaptive_max_pool3d_backward_grad_input
             as op::AdaptiveMaxPool3dBackwardGradInputFn),
+        "autograd/src/generated/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D,
+        DispatchKey::Autograd,
+        &(max_unpool2d as op::MaxUnpool2dFn),
+        "autograd/src/generated/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL2D_OUT,
+        DispatchKey::Autograd,
+        &(max_unpool2d_out as op::MaxUnpool2dOutFn),
+        "autograd/src/generated/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D,
+        DispatchKey::Autograd,
+        &(max_unpool3d as op::MaxUnpool3dFn),
+        "autograd/src/generated/pooling.rs",
+    ),
+    Registration::new(
+        &op::MAX_UNPOOL3D_OUT,
+        DispatchKey::Autograd,
+        &(max_unpool3d_out as op::MaxUnpool3dOutFn),
         "autograd/src/generated/pooling.rs",
     ),
 ];

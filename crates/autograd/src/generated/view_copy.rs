@@ -1230,13 +1230,12 @@ fn select_scatter_out(
 }
 /// Backward of `as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`.
 ///
-/// self: `as_strided_scatter(grad.contiguous(), formulas::zeros(src.sizes(), src.dtype(), src.device()), size, stride, storage_offset)`
+/// self: `as_strided_scatter_backward(grad, self.sizes(), self.strides(), size, stride, storage_offset)`
 ///
 /// src: `grad.contiguous().as_strided(size, stride, storage_offset)`
 struct AsStridedScatterBackward0 {
-    src_sizes: Dims,
-    src_dtype: DType,
-    src_device: Device,
+    self_sizes: Dims,
+    self_strides: Dims,
     size: Dims,
     stride: Dims,
     storage_offset: Option<i64>,
@@ -1249,16 +1248,15 @@ impl Function for AsStridedScatterBackward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = ops::contiguous(grad, MemoryFormat::Contiguous)?;
-            let t1 = formulas::zeros(&self.src_sizes, self.src_dtype, self.src_device)?;
-            let t2 = ops::as_strided_scatter(
-                &t0,
-                &t1,
+            let t0 = formulas::as_strided_scatter_backward(
+                grad,
+                &self.self_sizes,
+                &self.self_strides,
                 &self.size,
                 &self.stride,
                 self.storage_offset,
             )?;
-            out.set(0, t2);
+            out.set(0, t0);
         }
         if need[1] {
             let t0 = ops::contiguous(grad, MemoryFormat::Contiguous)?;
@@ -1291,9 +1289,8 @@ fn as_strided_scatter(
     if needed {
         let edges = Edges::of(&[self_, src])?;
         let function = AsStridedScatterBackward0 {
-            src_sizes: Dims::from_slice(src.sizes()),
-            src_dtype: src.dtype(),
-            src_device: src.device(),
+            self_sizes: Dims::from_slice(self_.sizes()),
+            self_strides: Dims::from_slice(self_.strides()),
             size: Dims::from_slice(size),
             stride: Dims::from_slice(stride),
             storage_offset,

@@ -135,15 +135,15 @@ fn pixel<T: Ordered>(
     });
 }
 
-/// `out[indices[o]] += grad[o]` in each plane, 0 elsewhere.
+/// `out[indices[o]] += x[o]` in each plane (`= x[o]` unless `add`), 0 elsewhere.
 ///
 /// # Errors
 /// When a tensor is not as the shape says; `IndexError` for an index that lies outside its plane.
-pub fn unpool<I: Isa, T: Value>(out: &Tensor, grad: &Tensor, indices: &Tensor, s: &PoolShape) -> Result<()> {
-    let locked = lock(&[grad.as_impl(), indices.as_impl()], &[out.as_impl()])?;
+pub fn unpool<I: Isa, T: Value>(out: &Tensor, x: &Tensor, indices: &Tensor, s: &PoolShape, add: bool) -> Result<()> {
+    let locked = lock(&[x.as_impl(), indices.as_impl()], &[out.as_impl()])?;
     let (plane, results): (usize, usize) = (s.image.iter().product(), s.result.iter().product());
     let len = s.planes * results * s.channels;
-    let (grad, indices): (&[T], &[i64]) = (slice(&locked, 0, len)?, slice(&locked, 1, len)?);
+    let (x, indices): (&[T], &[i64]) = (slice(&locked, 0, len)?, slice(&locked, 1, len)?);
     let mut out = locked.write::<T>(0)?;
     let out = slice_mut(&mut out, s.planes * plane * s.channels)?;
     let wrong = AtomicBool::new(false);
@@ -151,18 +151,18 @@ pub fn unpool<I: Isa, T: Value>(out: &Tensor, grad: &Tensor, indices: &Tensor, s
     par_rows::<I, T>(out, s.planes, (plane + 4 * results) * s.channels, |p, out| {
         // Sums of halves are made in f32.
         let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-        for (o, (&g, &i)) in grad[p * row..][..row].iter().zip(&indices[p * row..][..row]).enumerate() {
+        for (o, (&v, &i)) in x[p * row..][..row].iter().zip(&indices[p * row..][..row]).enumerate() {
             if i < 0 || i as usize >= plane {
                 wrong.store(true, Ordering::Relaxed);
                 continue;
             }
             let at = i as usize * s.channels + o % s.channels;
-            sums[at] = sums[at].add(g.up());
+            sums[at] = if add { sums[at].add(v.up()) } else { v.up() };
         }
         for (out, &sum) in out.iter_mut().zip(&sums) {
             *out = T::down(sum);
         }
     });
-    check_index!(!wrong.into_inner(), "max_pool backward: an index is out of bounds for a plane of {plane} elements");
+    check_index!(!wrong.into_inner(), "an index of pooling is out of bounds for a plane of {plane} elements");
     Ok(())
 }
