@@ -49,8 +49,7 @@ pub fn no_table(family: &str, device: Device) -> Error {
 }
 
 /// `out = beta * out + alpha * a @ b` over matrices of any strides; with `beta` 0 the old elements do not matter.
-pub type GemmKernel =
-    fn(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
+pub type GemmKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
 
 /// A [`GemmKernel`] for each matrix of a batch: the first dimension counts them.
 pub type BatchedGemmKernel = GemmKernel;
@@ -191,8 +190,7 @@ pub type AvgPoolKernel = fn(out: &Tensor, x: &Tensor, shape: &PoolShape, divisor
 
 /// Sets `out` to 0, and then adds to or overwrites its elements at `indices` of each plane with those of `x`; contiguous
 /// tensors.
-pub type UnpoolKernel =
-    fn(out: &Tensor, x: &Tensor, indices: &Tensor, shape: &PoolShape, add: bool) -> Result<()>;
+pub type UnpoolKernel = fn(out: &Tensor, x: &Tensor, indices: &Tensor, shape: &PoolShape, add: bool) -> Result<()>;
 
 /// What attention may look at, and the factor of its products.
 #[derive(Clone, Copy)]

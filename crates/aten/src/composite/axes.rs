@@ -79,10 +79,7 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn check_matrices(name: &str, x: &Tensor) -> Result<()> {
-    check!(
-        x.dim() != 1,
-        "tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
-    );
+    check!(x.dim() != 1, "tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.");
     Ok(())
 }
 

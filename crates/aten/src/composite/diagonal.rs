@@ -86,6 +86,12 @@ pub fn diag_out(self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
                 self_.dtype().cpp_name(),
                 out.dtype().cpp_name()
             );
+            check!(
+                self_.dtype() == out.dtype(),
+                "Expected out tensor to have dtype {}, but got {} instead",
+                self_.dtype().c_name(),
+                out.dtype().c_name()
+            );
             ops::diag_embed_out(self_, diagonal, 0, 1, out).map(drop)
         }
         2 => ops::diagonal_copy_out(self_, diagonal, 0, 1, out).map(drop),
@@ -107,10 +113,9 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 /// The sum of a matrix's diagonal; integers sum as int64.
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
     check!(self_.dim() == 2, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
-    check!(
-        self_.dtype() != DType::Bool,
-        "\"trace\" not implemented for 'Bool'"
-    );
+    if self_.dtype() == DType::Bool {
+        bail!(NotImplemented, "\"trace\" not implemented for 'Bool'");
+    }
     ops::sum(&diagonal(self_, 0, 0, 1)?, None)
 }
 
@@ -118,7 +123,8 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
 pub fn trace_backward(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let &[n, m] = sizes else { bail!(Runtime, "expected matrix input") };
     let zeros = ops::new_zeros(grad, &[n * m], None, None, None, None)?;
-    let places = ops::arange_start_step(0, n.min(m) * (m + 1), m + 1, Some(DType::I64), None, Some(grad.device()), None)?;
+    let places =
+        ops::arange_start_step(0, n.min(m) * (m + 1), m + 1, Some(DType::I64), None, Some(grad.device()), None)?;
     ops::view(&ops::index_fill_int_tensor(&zeros, 0, &places, grad)?, sizes)
 }
 

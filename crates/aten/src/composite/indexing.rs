@@ -48,9 +48,8 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         indices.dtype().cpp_name()
     );
     let d = wrap_dim(dim, self_.dim())?;
-    let without = |x: &Tensor| -> Dims {
-        x.sizes().iter().enumerate().map(|(i, &size)| if i == d { 1 } else { size }).collect()
-    };
+    let without =
+        |x: &Tensor| -> Dims { x.sizes().iter().enumerate().map(|(i, &size)| if i == d { 1 } else { size }).collect() };
     let mut shape = strides::broadcast(&without(self_), &without(indices))?;
     let along = |x: &Tensor| x.sizes().get(d).copied().unwrap_or(1);
     let mut expanded = |x: &Tensor| {

@@ -166,23 +166,18 @@ pub fn meshgrid_indexing(tensors: &[&Tensor], indexing: &str) -> Result<Vec<Tens
         matches!(indexing, "ij" | "xy"),
         "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
     );
-    let swaps = indexing == "xy" && tensors.len() >= 2;
-    let mut list: SmallVec<[&Tensor; 8]> = tensors.into();
-    if swaps {
-        list.swap(0, 1);
-    }
-    let shape: Dims = list.iter().map(|x| x.numel()).collect();
-    let mut grids = Vec::with_capacity(list.len());
-    for (i, x) in list.iter().enumerate() {
-        let mut own = Dims::from_elem(1, list.len());
-        own[i] = -1;
-        let grid = ops::expand(&ops::view(x, &own)?, &shape, false)?;
-        grids.push(if swaps { ops::transpose_int(&grid, 0, 1)? } else { grid });
-    }
-    if swaps {
-        grids.swap(0, 1);
-    }
-    Ok(grids)
+    // Where each vector's dimension goes: coordinates name columns first.
+    let place = |i: usize| if indexing == "xy" && tensors.len() >= 2 && i < 2 { 1 - i } else { i };
+    let shape: Dims = (0..tensors.len()).map(|i| tensors[place(i)].numel()).collect();
+    tensors
+        .iter()
+        .enumerate()
+        .map(|(i, x)| {
+            let mut own = Dims::from_elem(1, tensors.len());
+            own[place(i)] = -1;
+            ops::expand(&ops::view(x, &own)?, &shape, false)
+        })
+        .collect()
 }
 
 /// All tuples of an element of each vector, a row each.

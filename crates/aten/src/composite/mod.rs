@@ -2,16 +2,16 @@
 //!
 //! Implicit composites call dispatched operators only, so that gradients follow. A file a family, a function an overload.
 
+pub mod attention;
 pub mod axes;
 pub mod batch_norm;
-pub mod attention;
 pub mod complex;
 pub mod convolution;
 pub mod copy;
 pub mod diagonal;
 pub mod dropout;
-pub mod embedding;
 pub mod einsum;
+pub mod embedding;
 pub mod factory;
 pub mod fill;
 pub mod flip;

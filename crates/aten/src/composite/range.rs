@@ -49,10 +49,7 @@ fn arange_length(start: Scalar, end: Scalar, step: Scalar, dtype: DType) -> Resu
         (distance > 0.0 && last >= first) || (distance < 0.0 && last <= first),
         "upper bound and lower bound inconsistent with step sign"
     );
-    check!(
-        length >= 0.0 && length < i64::MAX as f64,
-        "invalid size, possible overflow?"
-    );
+    check!(length >= 0.0 && length < i64::MAX as f64, "invalid size, possible overflow?");
     Ok(length as i64)
 }
 

@@ -138,7 +138,10 @@ pub fn broadcast_tensors(tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
     for x in tensors {
         shape = strides::broadcast(&shape, x.sizes())?;
     }
-    tensors.iter().map(|x| ops::expand(x, &shape, false)).collect()
+    let expanded = |x: &&Tensor| {
+        if x.sizes() == shape.as_slice() { Ok(Tensor::clone(x)) } else { ops::expand(x, &shape, false) }
+    };
+    tensors.iter().map(expanded).collect()
 }
 
 /// A new last dimension with a one at the position that an element says, and zeros elsewhere.

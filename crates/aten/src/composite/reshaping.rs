@@ -30,15 +30,18 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 pub fn unfold_backward(grad_in: &Tensor, input_sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<Tensor> {
     let result = ops::new_zeros(grad_in, input_sizes, None, None, None, None)?;
     if input_sizes.is_empty() {
-        return ops::reshape(grad_in, &[]);
+        return ops::add(&result, &ops::reshape(grad_in, &[])?, 1);
     }
     let d = wrap_dim(dim, input_sizes.len())?;
     let all = ops::arange(input_sizes[d], Some(DType::I64), None, Some(grad_in.device()), None)?;
     let places = ops::reshape(&unfold(&all, 0, size, step)?, &[-1])?;
     // The windows side by side along the dimension.
-    let last = grad_in.dim() as i64 - 1;
-    let windows = super::axes::movedim_int(grad_in, last, d as i64 + 1)?;
     let mut sizes = Dims::from_slice(input_sizes);
+    sizes[d] = places.numel() / size.max(1);
+    sizes.push(size);
+    let windows =
+        super::axes::movedim_int(&ops::expand(grad_in, &sizes, false)?, input_sizes.len() as i64, d as i64 + 1)?;
+    sizes.pop();
     sizes[d] = places.numel();
     ops::index_add(&result, d as i64, &places, &ops::reshape(&windows, &sizes)?, 1)
 }
@@ -54,10 +57,7 @@ pub fn unflatten_int(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> 
     check!(!sizes.is_empty(), "unflatten: sizes must be non-empty");
     let size = self_.size(dim)?;
     let Ok(inner) = strides::infer_size(sizes, size) else {
-        check!(
-            sizes.iter().filter(|&&size| size == -1).count() <= 1,
-            "only one dimension can be inferred"
-        );
+        check!(sizes.iter().filter(|&&size| size == -1).count() <= 1, "only one dimension can be inferred");
         tensor_core::bail!(
             Runtime,
             "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({size}) in the input tensor",
@@ -79,11 +79,11 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let fits = size.len() <= own.len()
         && size.iter().rev().zip(own.iter().rev()).all(|(&wanted, &size)| wanted == size || wanted == 1);
     check!(fits, "size {{{}}} is not expandable to size {{{}}}.", show(size), show(own));
-    if size == own {
-        return Ok(Tensor::clone(self_));
-    }
     if size.is_empty() {
         return ops::sum(self_, None);
+    }
+    if size == own {
+        return Ok(Tensor::clone(self_));
     }
     let lead = own.len() - size.len();
     let summed = |&d: &usize| d < lead || (size[d - lead] == 1 && own[d] != 1);

@@ -1,7 +1,7 @@
 //! Views as fresh tensors (`X_copy`), and tensors with what a view shows replaced (`X_scatter`).
 
 use tensor_core::strides::{self, Dims, show};
-use tensor_core::{DType, MemoryFormat, Result, check};
+use tensor_core::{DType, MemoryFormat, Result, check, overlap};
 
 use super::{diagonal as diagonals, reshaping, view};
 use crate::{Tensor, ops};
@@ -81,15 +81,25 @@ pub fn unbind_copy_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 
 /// `narrow` as a copy.
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    check!(
+        self_.dim() == 0 || dim < self_.dim() as i64,
+        "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  (Could this error message be \
+         improved?  If so, please report an enhancement request to PyTorch.)"
+    );
     dense(&view::narrow(self_, dim, start, length)?)
 }
 
-/// A copy of `x`, strides and all, with what `view` shows of it replaced by `src`.
+/// A copy of `x`, strides, offset and all, with what `view` shows of it replaced by `src`.
 pub(super) fn scattered(x: &Tensor, src: &Tensor, view: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let needed = strides::storage_bytes(x.sizes(), x.strides(), 1, 0)? as i64;
-    let whole = Tensor::new_dense(&[needed], x.dtype(), x.device())?;
-    let result = whole.view_of_storage(Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), 0)?;
-    ops::copy_(&result, x, false)?;
+    let result = if overlap::has_internal_overlap(x.as_impl()) {
+        ops::clone(x, Some(MemoryFormat::Preserve))?
+    } else {
+        // The whole storage, so that views by absolute offsets find what they found.
+        let elements = (x.storage().nbytes() / x.element_size()) as i64;
+        let whole = x.view_of_storage(Dims::from_slice(&[elements]), Dims::from_slice(&[1]), 0)?;
+        let copy = dense(&whole)?;
+        copy.view_of_storage(Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.storage_offset())?
+    };
     let slice = view(&result)?;
     check!(
         slice.sizes() == src.sizes(),

@@ -12,7 +12,11 @@ use crate::{Tensor, kernels};
 pub fn flip(out: Out<'_>, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let mask = if dims.is_empty() { 0 } else { dim_mask(Some(dims), self_.dim())? };
     let sizes = self_.sizes();
-    let strides = if matches!(out, Out::Fresh) { strides::dense_like(sizes, self_.strides()) } else { strides::contiguous(sizes) };
+    let strides = if matches!(out, Out::Fresh) {
+        strides::dense_like(sizes, self_.strides())
+    } else {
+        strides::contiguous(sizes)
+    };
     let slot = out.prepare(0, Spec { strides: Some(strides), ..Spec::like(sizes, self_) }, &[self_])?;
     let made = &slot.tensor;
     if !slot.is_meta() && made.numel() > 0 {

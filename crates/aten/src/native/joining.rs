@@ -24,12 +24,7 @@ fn output_format(tensors: &[&Tensor]) -> MemoryFormat {
 
 /// Refuses a tensor whose other dimensions are not those of the first one.
 fn check_shape(first: &Tensor, x: &Tensor, dim: usize, at: usize) -> Result<()> {
-    check!(
-        x.dim() == first.dim(),
-        "Tensors must have same number of dimensions: got {} and {}",
-        first.dim(),
-        x.dim()
-    );
+    check!(x.dim() == first.dim(), "Tensors must have same number of dimensions: got {} and {}", first.dim(), x.dim());
     for (d, (&wanted, &size)) in first.sizes().iter().zip(x.sizes()).enumerate() {
         check!(
             d == dim || wanted == size,
@@ -97,7 +92,8 @@ fn join(out: &Tensor, parts: &[&Tensor], dim: usize) -> Result<()> {
             let width = x.numel() / rows;
             x.view_of_storage(Dims::from_slice(&[rows, width]), Dims::from_slice(&[width, 1]), x.storage_offset())
         };
-        let parts = parts.iter().filter(|x| x.numel() > 0).map(|x| matrix(x)).collect::<Result<SmallVec<[Tensor; 8]>>>()?;
+        let parts =
+            parts.iter().filter(|x| x.numel() > 0).map(|x| matrix(x)).collect::<Result<SmallVec<[Tensor; 8]>>>()?;
         let parts: SmallVec<[&Tensor; 8]> = parts.iter().collect();
         return kernels::joining(out.device())?.cat.get(out.dtype(), "cat_cpu")?(&matrix(out)?, &parts);
     }

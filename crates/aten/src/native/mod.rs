@@ -1,8 +1,8 @@
 //! Native functions: checks, shapes and the call of a kernel, once for the functional, in-place and out forms.
 //! A file a family, a function an overload.
 
-pub mod batch_norm;
 pub mod attention;
+pub mod batch_norm;
 pub mod convolution;
 pub mod embedding;
 pub mod flip;

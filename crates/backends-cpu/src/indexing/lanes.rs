@@ -1,7 +1,5 @@
 //! `gather` and the `scatter` operators: an index an element, along one dimension.
 
-use std::borrow::Cow;
-
 use tensor_aten::Tensor;
 use tensor_core::strides::contiguous;
 use tensor_core::{Element, Error, Result, bail};
@@ -9,7 +7,7 @@ use tensor_core::{Element, Error, Result, bail};
 use super::rows::check_bounds;
 use super::walk::{Walk, offsets};
 use crate::isa::Baseline;
-use crate::loops::views::{lock, par_chunks, par_rows};
+use crate::loops::views::{Dense, lock, par_chunks, par_rows};
 use crate::parallel::GRAIN;
 use crate::simd::{Arith, Number, Ordered, Real};
 
@@ -57,7 +55,7 @@ pub fn gather<T: Element>(
 
 /// Where the source's elements come from.
 enum Source<'a, T: Copy> {
-    Each(Cow<'a, [T]>),
+    Each(Dense<'a, T>),
     One(T),
 }
 

@@ -6,6 +6,8 @@
 mod lanes;
 mod nonzero;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use lanes::{gather, scatter, scatter_add, scatter_amax, scatter_amin, scatter_multiply};

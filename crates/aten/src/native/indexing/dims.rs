@@ -3,9 +3,9 @@
 use tensor_core::strides::{Dims, show, wrap_dim};
 use tensor_core::{DType, Error, ErrorKind, MemoryFormat, Result, Scalar, check, check_index, overlap};
 
+use super::as_i64;
 use super::plan::{Axes, Bounds, IndexPlan, flat};
 use super::scatter::into_copy;
-use super::as_i64;
 use crate::out::{Out, Spec};
 use crate::{Tensor, kernels, ops};
 
@@ -37,7 +37,10 @@ fn out_of_bounds(index: i64, _: usize, size: i64) -> Error {
 }
 
 fn out_of_bounds_of_copy(index: i64, _: usize, size: i64) -> Error {
-    Error::new(ErrorKind::Index, format!("index_copy_(): index {index} is out of bounds for dimension 0 with size {size}"))
+    Error::new(
+        ErrorKind::Index,
+        format!("index_copy_(): index {index} is out of bounds for dimension 0 with size {size}"),
+    )
 }
 
 fn out_of_bounds_of_fill(index: i64, _: usize, size: i64) -> Error {
@@ -64,10 +67,7 @@ pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> R
         "index_select(): Index to scalar can have only 1 value, got {} value(s)",
         index.numel()
     );
-    check!(
-        matches!(index.dtype(), DType::I64 | DType::I32),
-        "index_select(): Expected dtype int32 or int64 for index"
-    );
+    check!(matches!(index.dtype(), DType::I64 | DType::I32), "index_select(): Expected dtype int32 or int64 for index");
     if let Some(target) = out.target(0) {
         check!(target.dtype() == self_.dtype(), "index_select(): self and result must have the same scalar type");
     }
@@ -85,7 +85,14 @@ pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> R
 }
 
 /// Writes `values`, one slice an index, to slices of a dimension, or adds them.
-fn put_slices(result: &Tensor, d: usize, index: &Tensor, values: &Tensor, accumulate: bool, bounds: Bounds) -> Result<()> {
+fn put_slices(
+    result: &Tensor,
+    d: usize,
+    index: &Tensor,
+    values: &Tensor,
+    accumulate: bool,
+    bounds: Bounds,
+) -> Result<()> {
     let plan = plan_dim(result, d, index, bounds)?;
     let sizes = plan.sizes();
     let same = values.numel() == sizes.iter().product::<i64>();
@@ -217,24 +224,24 @@ pub fn index_copy(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, source
     })
 }
 
-/// `self` with slices of a dimension filled with a number.
-pub fn index_fill_int_scalar(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+/// Fills slices of a dimension with what `value` gives, once everything else is checked.
+fn fill_slices(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
     check_index!(index.dtype() == DType::I64, "index_fill_(): Expected dtype int64 for index.");
     let d = wrap_dim(dim, self_.dim())?;
     check!(index.dim() <= 1, "Index has to be a vector/scalar");
-    check!(
-        self_.is_complex() || !value.is_complex(),
-        "index_fill_(): Converting complex Scalar to non-complex type is not supported"
-    );
-    value.check_fits(self_.dtype())?;
     let target = match out {
         Out::InPlace(target) => Tensor::clone(target),
         _ => ops::clone(self_, Some(MemoryFormat::Preserve))?,
     };
     check_target(Out::InPlace(&target), &[index])?;
     if !target.is_meta() {
-        let value = Tensor::scalar_tensor(value, target.dtype())?;
-        put_slices(&target, d, index, &value, false, Bounds { wrap: true, refuse: out_of_bounds_of_fill })?;
+        put_slices(&target, d, index, &value()?, false, Bounds { wrap: true, refuse: out_of_bounds_of_fill })?;
     }
     match out {
         Out::InPlace(target) => target.as_impl().bump_version(),
@@ -244,6 +251,21 @@ pub fn index_fill_int_scalar(out: Out<'_>, self_: &Tensor, dim: i64, index: &Ten
     Ok(target)
 }
 
+/// A number as a tensor that slices of `self` can be filled with.
+fn fill_value(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    check!(
+        self_.is_complex() || !value.is_complex(),
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+    );
+    value.check_fits(self_.dtype())?;
+    Tensor::scalar_tensor(value, self_.dtype())
+}
+
+/// `self` with slices of a dimension filled with a number.
+pub fn index_fill_int_scalar(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    fill_slices(out, self_, dim, index, || fill_value(self_, value))
+}
+
 /// [`index_fill_int_scalar`] with the value of a 0-dim tensor.
 pub fn index_fill_int_tensor(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     check!(
@@ -251,7 +273,7 @@ pub fn index_fill_int_tensor(out: Out<'_>, self_: &Tensor, dim: i64, index: &Ten
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
-    index_fill_int_scalar(out, self_, dim, index, ops::item(value)?)
+    fill_slices(out, self_, dim, index, || fill_value(self_, ops::item(value)?))
 }
 
 /// `self` with slices of `source` reduced into those of a dimension; with those of `self` if `include_self`.

@@ -56,10 +56,7 @@ pub fn nonzero_static(out: Out<'_>, self_: &Tensor, size: i64, fill_value: i64) 
 }
 
 fn out_of_range(index: i64, _: usize, size: i64) -> Error {
-    Error::new(
-        ErrorKind::Index,
-        format!("out of range: tried to access index {index} on a tensor of {size} elements."),
-    )
+    Error::new(ErrorKind::Index, format!("out of range: tried to access index {index} on a tensor of {size} elements."))
 }
 
 /// Plans the choice of elements of a 1-d tensor by an index tensor of any shape.
@@ -167,10 +164,7 @@ fn expanded(x: &Tensor, shape: &[i64]) -> Result<Tensor> {
 pub fn masked_select(out: Out<'_>, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     check!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
     if let Some(target) = out.target(0) {
-        check!(
-            target.dtype() == self_.dtype(),
-            "masked_select(): self and result must have the same scalar type"
-        );
+        check!(target.dtype() == self_.dtype(), "masked_select(): self and result must have the same scalar type");
         overlap::assert_no_internal_overlap(target.as_impl())?;
         overlap::assert_no_overlap(target.as_impl(), self_.as_impl())?;
         overlap::assert_no_overlap(target.as_impl(), mask.as_impl())?;

@@ -45,10 +45,7 @@ pub fn gather(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, _sparse_gr
     check_dtype("gather", index)?;
     let (sizes, wanted) = (at_least_1d(self_.sizes()), at_least_1d(index.sizes()));
     if index.numel() > 0 {
-        check!(
-            sizes.len() == wanted.len(),
-            "Index tensor must have the same number of dimensions as input tensor"
-        );
+        check!(sizes.len() == wanted.len(), "Index tensor must have the same number of dimensions as input tensor");
         for (i, (&size, &wanted)) in sizes.iter().zip(wanted).enumerate() {
             check!(
                 i == d || wanted <= size,
@@ -212,12 +209,20 @@ fn write(result: &Tensor, d: usize, index: &Tensor, src: Source<'_>, reduce: Red
     };
     let index = dense_index(index)?;
     // As much of the source as the index speaks of.
-    let strides = if src.dim() == index.dim() { Dims::from_slice(src.strides()) } else { Dims::from_elem(0, index.dim()) };
+    let strides =
+        if src.dim() == index.dim() { Dims::from_slice(src.strides()) } else { Dims::from_elem(0, index.dim()) };
     let src = src.view_of_storage(Dims::from_slice(index.sizes()), strides, src.storage_offset())?;
     kernel(&as_at_least_1d(result)?, &index, &src, d)
 }
 
-fn scattered(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, src: Source<'_>, reduce: Reduce) -> Result<Tensor> {
+fn scattered(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: Source<'_>,
+    reduce: Reduce,
+) -> Result<Tensor> {
     let tensor = match src {
         Source::Tensor(src) => Some(src),
         Source::Number(_) => None,
