@@ -5,14 +5,14 @@
 
 use tensor_aten::Tensor;
 use tensor_aten::kernels::ChannelNorm;
-use tensor_core::Result;
+use tensor_core::{DType, Result};
 
 use crate::isa::Isa;
 use crate::layer_norm::{parameter, with_options};
 use crate::loops::views::{lock, par_rows};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::rows;
-use crate::simd::{Arith, Math, Real, RealFloating, Value};
+use crate::simd::{Arith, Math, Real, RealFloating};
 
 /// From so many elements side by side a channel is summed along them.
 const LONG: usize = 16;
@@ -142,6 +142,11 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
     let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
     let moments: Vec<(f64, f64)> = if training {
         let count = (n * s) as f64;
+        let early = norm.rounded && T::DTYPE == DType::BF16;
+        let keep = |value: f64| {
+            let value = T::Op::from_f64(value);
+            Real::to_f64(if norm.rounded { T::down(value).up() } else { value })
+        };
         let (sums, _) = channel_sums::<I, T>(&x, &x, shape, |_, x, _| (x.up(), T::Op::ZERO));
         let means: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
         let centres: Vec<T::Op> = means.iter().map(|&mean| T::Op::from_f64(mean)).collect();
@@ -156,14 +161,18 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
         };
         let mut moments = Vec::with_capacity(c);
         for (i, (mean, spread)) in means.into_iter().zip(spreads).enumerate() {
-            let invstd = inverse_deviation(spread / count, norm.eps);
+            // PyTorch rounds to bf16 on the way, to f16 at the end.
+            let (new_mean, spread) = if early { (keep(mean), keep(spread)) } else { (mean, spread) };
+            let variance = |count: f64| if early { keep(spread / count) } else { spread / count };
+            let invstd = keep(inverse_deviation(variance(count), norm.eps));
+            let mean = keep(mean);
             let at = [i as i64];
             save_mean.set(&at, T::Op::from_f64(mean));
             save_invstd.set(&at, T::Op::from_f64(invstd));
             if let Some((running_mean, running_var)) = &mut running {
                 let old = |of: T::Op| (1.0 - norm.momentum) * Real::to_f64(of);
-                let new_mean = norm.momentum * mean + old(running_mean.as_view().at(&at));
-                let new_var = norm.momentum * (spread / (count - 1.0)) + old(running_var.as_view().at(&at));
+                let new_mean = norm.momentum * new_mean + old(running_mean.as_view().at(&at));
+                let new_var = norm.momentum * variance(count - 1.0) + old(running_var.as_view().at(&at));
                 running_mean.set(&at, T::Op::from_f64(new_mean));
                 running_var.set(&at, T::Op::from_f64(new_var));
             }

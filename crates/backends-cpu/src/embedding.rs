@@ -6,7 +6,7 @@ use tensor_core::{Element, Result, Scalar, check_index};
 use crate::isa::Isa;
 use crate::loops::views::{lock, par_chunks, par_rows};
 use crate::parallel::GRAIN;
-use crate::simd::{Arith, Number, Value};
+use crate::simd::{Arith, Number};
 
 /// Parts of the table that threads add to, each over all indices.
 const PARTS: usize = 16;

@@ -1,18 +1,16 @@
 //! Normalisation of the rows of a contiguous (M, K, S) tensor: layer norm (K elements, S = 1) and group norm (K channels of
 //! S elements). `g`, `h` below are a row's gradient and `g * weight`.
 
-use std::borrow::Cow;
-
 use parking_lot::Mutex;
 use tensor_aten::Tensor;
 use tensor_aten::kernels::RowNorm;
 use tensor_core::{Result, TensorImpl};
 
 use crate::isa::Isa;
-use crate::loops::views::{Locked, lock, par_chunks, par_rows3};
+use crate::loops::views::{Dense, Locked, lock, par_chunks, par_rows3};
 use crate::parallel::{GRAIN, parallel_for};
 use crate::rows;
-use crate::simd::{Arith, Math, Real, RealFloating, Value};
+use crate::simd::{Arith, Math, Real, RealFloating};
 
 /// The most partial sums of weight gradients that are kept: beyond it, chunks of rows grow.
 const PARTS: usize = 64;
@@ -32,7 +30,7 @@ pub(crate) fn parameter<'a, O: tensor_core::Element>(
     locked: &'a Locked<'_>,
     next: &mut usize,
     present: bool,
-) -> Result<Option<Cow<'a, [O]>>> {
+) -> Result<Option<Dense<'a, O>>> {
     if !present {
         return Ok(None);
     }
@@ -227,7 +225,9 @@ fn accumulate<I: Isa, T: RealFloating>(
     (mean, rstd): (T::Op, T::Op),
     s: usize,
 ) {
-    let normal = |x: T| x.up().sub(mean).mul(rstd);
+    // As PyTorch does: one rounding less than `(x - mean) * rstd`, another result where that is 0.
+    let term = mean.mul(rstd).neg();
+    let normal = |x: T| x.up().mul_add::<I>(rstd, term);
     let sums = weight.iter_mut().zip(bias);
     if s == 1 {
         for (((weight, bias), g), x) in sums.zip(grad).zip(x) {

@@ -1,15 +1,21 @@
-//! Losses over classes: the negative log likelihood of (N, C, S) log probabilities and its gradient. Elementwise losses are
-//! in [`crate::pointwise`].
+//! Losses: the negative log likelihood of (N, C, S) log probabilities and its gradient, and losses of each element, some of
+//! which are in [`crate::pointwise`].
 
 use tensor_aten::Tensor;
 use tensor_aten::kernels::ClassLoss;
 use tensor_core::{Result, check_index};
 
+use crate::elementwise;
 use crate::isa::Isa;
 use crate::layer_norm::{parameter, with_options};
 use crate::loops::views::{lock, par_chunks, par_rows};
 use crate::parallel::{GRAIN, parallel_reduce};
-use crate::simd::{Arith, Math, Real, RealFloating, Value};
+use crate::simd::{Arith, Math, Real, RealFloating, RealMath};
+
+pub use crate::pointwise::{
+    binary_cross_entropy, binary_cross_entropy_backward, huber_loss, huber_loss_backward, smooth_l1_loss,
+    smooth_l1_loss_backward,
+};
 
 /// Elements whose losses are summed in a straight line.
 const BLOCK: usize = 4096;
@@ -104,4 +110,54 @@ pub fn nll_backward<I: Isa, T: RealFloating>(
         });
     });
     Ok(())
+}
+
+/// `log(1 + exp(x))` without overflow.
+#[inline(always)]
+fn softplus<I: Isa, T: RealFloating>(x: T::Op) -> T::Op {
+    let over = if x > T::Op::ZERO { x } else { T::Op::ZERO };
+    over.add(RealMath::abs(x).neg().exp::<I>().log1p::<I>())
+}
+
+elementwise! {
+    /// `log(1 + exp(-target * x))`, with steps rounded as PyTorch's operators do: it overflows where they do.
+    pub fn soft_margin_loss<T: RealFloating>(x: T, target: T) -> T {
+        let product = T::down(target.up().neg().mul(x.up())).up();
+        T::down(T::down(product.exp::<I>()).up().log1p::<I>())
+    }
+    /// `-norm * target * grad * sigmoid(-target * x)`; inputs: target, x, grad; parameter: norm.
+    pub fn soft_margin_loss_backward<T: RealFloating>(target: T, x: T, grad: T; norm: T::Op) -> T {
+        let target = target.up();
+        let slope = target.mul(x.up()).neg().sigmoid::<I>();
+        T::down(norm.neg().mul(target).mul(slope).mul(grad.up()))
+    }
+
+    /// `(1 - target) * x + log(1 + exp(-x))`, with steps rounded as PyTorch's operators do.
+    pub fn logits_loss<T: RealFloating>(x: T, target: T) -> T {
+        let round = |x: T::Op| T::down(x).up();
+        let (x, target) = (x.up(), target.up());
+        let log = round(softplus::<I, T>(x.neg()));
+        T::down(round(round(T::Op::ONE.sub(target)).mul(x)).add(log))
+    }
+    /// `(1 - target) * x + ((weight - 1) * target + 1) * log(1 + exp(-x))`; inputs: x, target, weight.
+    pub fn weighted_logits_loss<T: RealFloating>(x: T, target: T, weight: T) -> T {
+        let round = |x: T::Op| T::down(x).up();
+        let (x, target, one) = (x.up(), target.up(), T::Op::ONE);
+        let weight = round(round(round(weight.up().sub(one)).mul(target)).add(one));
+        let log = round(weight.mul(round(softplus::<I, T>(x.neg()))));
+        T::down(round(round(one.sub(target)).mul(x)).add(log))
+    }
+}
+
+/// True if all elements lie between 0 and 1.
+pub fn all_in_unit<I: Isa, T: RealFloating>(x: &Tensor) -> Result<bool> {
+    let locked = lock(&[x.as_impl()], &[])?;
+    let x = locked.read::<T>(0)?.dense();
+    let inside = |begin: usize, end: usize| {
+        I::run(|| {
+            let inside = |x: &T| (x.up() >= T::Op::ZERO) & (x.up() <= T::Op::ONE);
+            x[begin..end].iter().fold(true, |all, x| all & inside(x))
+        })
+    };
+    Ok(parallel_reduce(x.len(), GRAIN, true, inside, |a, b| a & b))
 }

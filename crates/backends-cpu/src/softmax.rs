@@ -1,4 +1,5 @@
-//! Softmax, its logarithm and their gradients over the middle dimension of contiguous (A, R, B) tensors.
+//! Softmax, its logarithm and their gradients over the middle dimension of contiguous (A, R, B) tensors, or the last one of
+//! (A, R).
 //!
 //! Rows (B = 1) run along the vector units; otherwise neighbouring columns do, side by side.
 
@@ -23,6 +24,7 @@ const EXP: usize = 10;
 /// The (A, R, B) of a kernel's input.
 fn extents(x: &Tensor) -> (usize, usize, usize) {
     match *x.sizes() {
+        [a, r] => (a as usize, r as usize, 1),
         [a, r, b] => (a as usize, r as usize, b as usize),
         _ => (1, x.numel() as usize, 1),
     }
@@ -46,11 +48,13 @@ pub fn log_softmax<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor) -> Result<
 
 fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -> Result<()> {
     let (a, r, b) = extents(x);
+    // PyTorch keeps the sums of half floats as such where the dimension is the last one.
+    let rounded = x.dim() == 2;
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
     let x = locked.read::<T>(0)?.dense();
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_rows::<I, T>(out, a, r * EXP, |i, out| row::<I, T, LOG>(out, &x[i * r..][..r]));
+            par_rows::<I, T>(out, a, r * EXP, |i, out| row::<I, T, LOG>(out, &x[i * r..][..r], rounded));
         } else if a >= PLANES || a * r * b < GRAIN {
             par_rows::<I, T>(out, a, r * b * EXP, |i, out| plane::<I, T, LOG>(out, &x[i * r * b..][..r * b], b));
         } else {
@@ -61,11 +65,12 @@ fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -
 }
 
 #[inline(always)]
-fn row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T]) {
+fn row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], rounded: bool) {
     let max = rows::max(x);
     let exp = |x: T| x.up().sub(max).exp::<I>();
     if LOG {
-        let log = T::Op::from_f64(rows::sum(x, exp)).log::<I>();
+        let sum = T::Op::from_f64(rows::sum(x, exp));
+        let log = if rounded { T::down(sum).up() } else { sum }.log::<I>();
         for (out, x) in out.iter_mut().zip(x) {
             *out = T::down(x.up().sub(max).sub(log));
         }

@@ -1,5 +1,6 @@
-//! Batch norm with the checks that users meet.
+//! Batch norm and instance norm with the checks that users meet.
 
+use tensor_core::strides::{Dims, show};
 use tensor_core::{DType, Result, check};
 
 use crate::{Tensor, ops};
@@ -7,11 +8,7 @@ use crate::{Tensor, ops};
 /// Refuses a parameter of another length than there are channels.
 fn check_length(name: &str, parameter: Option<&Tensor>, channels: i64) -> Result<()> {
     if let Some(parameter) = parameter {
-        check!(
-            parameter.numel() == channels,
-            "{name} should contain {channels} elements not {}",
-            parameter.numel()
-        );
+        check!(parameter.numel() == channels, "{name} should contain {channels} elements not {}", parameter.numel());
     }
     Ok(())
 }
@@ -100,4 +97,54 @@ pub fn _native_batch_norm_legit_no_training(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ops::native_batch_norm(input, weight, bias, Some(running_mean), Some(running_var), false, momentum, eps)
+}
+
+/// Each channel of each image with mean 0 and variance 1: batch norm of (1, N x C, ..).
+#[allow(clippy::too_many_arguments)]
+pub fn instance_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    use_input_stats: bool,
+    momentum: f64,
+    eps: f64,
+    cudnn_enabled: bool,
+) -> Result<Tensor> {
+    check!(
+        use_input_stats || (running_mean.is_some() && running_var.is_some()),
+        "Expected running_mean and running_var to be defined when use_input_stats is false"
+    );
+    check!(
+        input.dim() >= 2,
+        "Expected an input of at least two dimensions, but got input of size {}",
+        show(input.sizes())
+    );
+    let (n, c) = (input.sizes()[0], input.sizes()[1]);
+    let mut shape = Dims::from_slice(input.sizes());
+    (shape[0], shape[1]) = (1, n * c);
+    let repeated = |x: Option<&Tensor>| x.map(|x| ops::repeat(x, &[n])).transpose();
+    let (weight, bias) = (repeated(weight)?, repeated(bias)?);
+    let (mean, var) = (repeated(running_mean)?, repeated(running_var)?);
+    let reshaped = ops::view(&ops::contiguous(input, tensor_core::MemoryFormat::Contiguous)?, &shape)?;
+    let result = ops::batch_norm(
+        &reshaped,
+        weight.as_ref(),
+        bias.as_ref(),
+        mean.as_ref(),
+        var.as_ref(),
+        use_input_stats,
+        momentum,
+        eps,
+        cudnn_enabled,
+    )?;
+    // The running numbers are the means of those of the images.
+    for (running, repeated) in [(running_mean, mean), (running_var, var)] {
+        if let (true, Some(running), Some(repeated)) = (use_input_stats, running, repeated) {
+            let mean = ops::mean_dim(&ops::view(&repeated, &[n, c])?, Some(&[0]), false, None)?;
+            ops::copy_(&ops::detach(running)?, &mean, false)?;
+        }
+    }
+    ops::view(&result, input.sizes())
 }

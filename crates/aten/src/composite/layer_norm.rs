@@ -26,11 +26,7 @@ pub fn group_norm(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    check!(
-        input.dim() >= 2,
-        "Expected at least 2 dimensions for input tensor but received {}",
-        input.dim()
-    );
+    check!(input.dim() >= 2, "Expected at least 2 dimensions for input tensor but received {}", input.dim());
     let (n, c) = (input.sizes()[0], input.sizes()[1]);
     check!(num_groups > 0, "Expected num groups to be greater than 0, got {num_groups}");
     check!(c > 0, "Expected number of channels to be greater than 0, got {c}");
@@ -38,9 +34,8 @@ pub fn group_norm(
     check!(hxw > 0, "Expected HxW to be greater than 0, got {hxw}");
     let format = input.suggest_memory_format();
     let input = ops::contiguous(input, format)?;
-    let parameter = |x: Option<&Tensor>| {
-        x.map(|x| ops::contiguous(x, tensor_core::MemoryFormat::Contiguous)).transpose()
-    };
+    let parameter =
+        |x: Option<&Tensor>| x.map(|x| ops::contiguous(x, tensor_core::MemoryFormat::Contiguous)).transpose();
     let (weight, bias) = (parameter(weight)?, parameter(bias)?);
     Ok(ops::native_group_norm(&input, weight.as_ref(), bias.as_ref(), n, c, hxw, num_groups, eps)?.0)
 }
@@ -70,7 +65,8 @@ pub fn _fused_rms_norm(
     if let Some(weight) = weight {
         result = ops::mul(&result, weight)?;
     }
-    Ok((ops::to_dtype(&result, input.dtype(), false, false, None)?, factor))
+    let result = ops::to_dtype(&result, input.dtype(), false, false, None)?;
+    Ok((ops::contiguous(&result, input.suggest_memory_format())?, factor))
 }
 
 /// Root mean square norm: the result alone.

@@ -220,3 +220,139 @@ pub fn cross_entropy_loss(
 pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     reduced(&ops::abs(&ops::sub(self_, target, 1)?)?, reduction)
 }
+
+/// [`nll_loss`] into a tensor of its dtype.
+pub fn nll_loss_out(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let total_weight = Tensor::new_dense(&[0], self_.dtype(), self_.device())?;
+    ops::nll_loss_forward_output(self_, target, weight, reduction, ignore_index, out, &total_weight).map(drop)
+}
+
+/// [`nll_loss2d`] into a tensor of its dtype.
+pub fn nll_loss2d_out(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let total_weight = Tensor::new_dense(&[0], self_.dtype(), self_.device())?;
+    ops::nll_loss2d_forward_output(self_, target, weight, reduction, ignore_index, out, &total_weight).map(drop)
+}
+
+/// `max(0, -target * (input1 - input2) + margin)`
+pub fn margin_ranking_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    let difference = ops::sub(input1, input2, 1)?;
+    let losses = ops::add_scalar(&ops::mul(&ops::neg(target)?, &difference)?, margin, 1)?;
+    reduced(&ops::clamp_min(&losses, 0)?, reduction)
+}
+
+/// `self` where `target` is 1, `max(0, margin - self)` where it is -1.
+pub fn hinge_embedding_loss(self_: &Tensor, target: &Tensor, margin: f64, reduction: i64) -> Result<Tensor> {
+    let zeros = ops::zeros_like(self_, None, None, None, None, None)?;
+    let apart = ops::clamp_min(&ops::rsub_scalar(self_, margin, 1)?, 0)?;
+    let of_apart = ops::where_self(&ops::ne_scalar(target, 1)?, &apart, &zeros)?;
+    let of_close = ops::where_self(&ops::ne_scalar(target, -1)?, self_, &zeros)?;
+    reduced(&ops::add(&of_apart, &of_close, 1)?, reduction)
+}
+
+/// `1 - cos(input1, input2)` where `target` is 1, `max(0, cos - margin)` where it is -1.
+pub fn cosine_embedding_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    check!(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported");
+    let expected = 1 + target.dim();
+    check!(
+        input1.dim() == expected && input2.dim() == expected,
+        "{}D target tensor expects {expected}D input tensors, but found inputs with sizes {} and {}.",
+        target.dim(),
+        show(input1.sizes()),
+        show(input2.sizes())
+    );
+    let dim = [target.dim() as i64];
+    let sum = |a: &Tensor, b: &Tensor| ops::sum_dim_int_list(&ops::mul(a, b)?, Some(&dim), false, None);
+    let square = |x: &Tensor| ops::add_scalar(&sum(x, x)?, 1e-12, 1);
+    let lengths = ops::sqrt(&ops::mul(&square(input1)?, &square(input2)?)?)?;
+    let cos = ops::div(&sum(input1, input2)?, &lengths)?;
+    let zeros = ops::zeros_like(&cos, None, None, None, None, None)?;
+    let apart = ops::clamp_min(&ops::sub_scalar(&cos, margin, 1)?, 0)?;
+    let of_close = ops::where_self(&ops::eq_scalar(target, 1)?, &ops::rsub_scalar(&cos, 1, 1)?, &zeros)?;
+    let of_apart = ops::where_self(&ops::eq_scalar(target, -1)?, &apart, &zeros)?;
+    reduced(&ops::add(&of_close, &of_apart, 1)?, reduction)
+}
+
+/// `input - target * log(input + eps)`, of `exp(input)` where that is the logarithm; `full` adds Stirling's term.
+pub fn poisson_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    log_input: bool,
+    full: bool,
+    eps: f64,
+    reduction: i64,
+) -> Result<Tensor> {
+    let mut losses = if log_input {
+        ops::sub(&ops::exp(input)?, &ops::mul(target, input)?, 1)?
+    } else {
+        let log = ops::log(&ops::add_scalar(input, eps, 1)?)?;
+        ops::sub(input, &ops::mul(target, &log)?, 1)?
+    };
+    if full {
+        let entropy = ops::sub(&ops::mul(target, &ops::log(target)?)?, target, 1)?;
+        let circle = ops::log(&ops::mul_scalar(target, std::f64::consts::TAU)?)?;
+        let stirling = ops::add(&entropy, &ops::mul_scalar(&circle, 0.5)?, 1)?;
+        let stirling = ops::masked_fill_scalar(&stirling, &ops::le_scalar(target, 1)?, Scalar::Int(0))?;
+        losses = ops::add(&losses, &stirling, 1)?;
+    }
+    reduced(&losses, reduction)
+}
+
+/// `max(0, |anchor - positive| - |anchor - negative| + margin)` with p-norms over the last dimension; with `swap` the
+/// negative may be measured from the positive instead.
+#[allow(clippy::too_many_arguments)]
+pub fn triplet_margin_loss(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    margin: f64,
+    p: f64,
+    eps: f64,
+    swap: bool,
+    reduction: i64,
+) -> Result<Tensor> {
+    check!(
+        anchor.dim() == positive.dim() && positive.dim() == negative.dim(),
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {}D, \
+         positive {}D, and negative {}D inputs",
+        anchor.dim(),
+        positive.dim(),
+        negative.dim()
+    );
+    let distance = |a: &Tensor, b: &Tensor| {
+        let difference = ops::add_scalar(&ops::sub(a, b, 1)?, eps, 1)?;
+        ops::linalg_vector_norm(&difference, p, Some(&[-1]), false, None)
+    };
+    let close = distance(anchor, positive)?;
+    let mut far = distance(anchor, negative)?;
+    if swap {
+        far = ops::minimum(&far, &distance(positive, negative)?)?;
+    }
+    let losses = ops::sub(&ops::add_scalar(&close, margin, 1)?, &far, 1)?;
+    reduced(&ops::clamp_min(&losses, 0)?, reduction)
+}

@@ -22,6 +22,16 @@ pub fn log_softmax_int(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result
     ops::_log_softmax(&cast(self_, dtype)?, dim, false)
 }
 
+/// `softmax_int` into a tensor of its dtype.
+pub fn softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+    ops::_softmax_out(&cast(self_, dtype)?, dim, false, out).map(drop)
+}
+
+/// `log_softmax_int` into a tensor of its dtype.
+pub fn log_softmax_int_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+    ops::_log_softmax_out(&cast(self_, dtype)?, dim, false, out).map(drop)
+}
+
 /// `softmax` under its name in `special`.
 pub fn special_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     ops::softmax_int(self_, dim, dtype)

@@ -3,7 +3,9 @@
 use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, MemoryFormat, Result, check, check_index, check_value};
 
-use super::layer_norm::{Computed, check_same, compute_dtype, fill_zeros, finish, gradients, parameter, parameter_dtype};
+use super::layer_norm::{
+    Computed, check_same, compute_dtype, fill_zeros, finish, gradients, parameter, parameter_dtype,
+};
 use super::matmul::write;
 use crate::kernels::{self, ChannelNorm};
 use crate::out::{Out, Spec};
@@ -131,6 +133,9 @@ fn forward(out: Out<'_>, input: &Tensor, norm: Norm<'_>, training: bool) -> Resu
             target.dtype().cpp_name()
         );
     }
+    if let Some(target) = out.target(1).filter(|target| !training && target.dim() != 1) {
+        tensor_core::bail!(Runtime, "TensorAccessor expected 1 dims but tensor has {}", target.dim());
+    }
     let inputs: Vec<&Tensor> =
         [Some(input), norm.weight, norm.bias, norm.running_mean, norm.running_var].into_iter().flatten().collect();
     let format = format(input);
@@ -162,6 +167,7 @@ fn forward(out: Out<'_>, input: &Tensor, norm: Norm<'_>, training: bool) -> Resu
             saved: training.then_some([&mean.tensor, &invstd.tensor]),
             eps: norm.eps,
             momentum: norm.momentum,
+            rounded: params == dtype,
         };
         kernel(&by_channel(&computed, format)?, &dense_by_channel(input, format)?, arguments)?;
         put(&result.tensor, &computed)?;
@@ -188,6 +194,27 @@ pub fn native_batch_norm(
     eps: f64,
 ) -> Result<Results> {
     forward(out, input, Norm { weight, bias, running_mean, running_var, momentum, eps }, training)
+}
+
+/// [`native_batch_norm`] that says that it writes to the running numbers.
+#[allow(clippy::too_many_arguments)]
+pub fn _native_batch_norm_legit(
+    out: Out<'_>,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Results> {
+    let (running_mean, running_var) = (Some(running_mean), Some(running_var));
+    let results = forward(out, input, Norm { weight, bias, running_mean, running_var, momentum, eps }, training)?;
+    for running in [running_mean, running_var].into_iter().flatten() {
+        running.as_impl().bump_version();
+    }
+    Ok(results)
 }
 
 /// [`native_batch_norm`] without running numbers.
@@ -243,7 +270,8 @@ pub fn native_batch_norm_backward(
         false => Some(kernels::batch_norm(input.device())?.norm_backward.get(dtype, "batch_norm_backward_cpu")?),
     };
     let format = format(grad_out);
-    let specs = [spec(input, format)?, Spec::dense(&[c], params, input.device()), Spec::dense(&[c], params, input.device())];
+    let specs =
+        [spec(input, format)?, Spec::dense(&[c], params, input.device()), Spec::dense(&[c], params, input.device())];
     let inputs: Vec<&Tensor> =
         [Some(grad_out), Some(input), weight, Some(mean), Some(second)].into_iter().flatten().collect();
     let slots = gradients(out, output_mask, specs, &inputs)?;
@@ -252,7 +280,8 @@ pub fn native_batch_norm_backward(
     } else if let Some(kernel) = kernel {
         let compute = compute_dtype(dtype);
         let weight = parameter(weight, compute)?;
-        let (mean, second) = (ops::to_dtype(mean, compute, false, false, None)?, ops::to_dtype(second, compute, false, false, None)?);
+        let (mean, second) =
+            (ops::to_dtype(mean, compute, false, false, None)?, ops::to_dtype(second, compute, false, false, None)?);
         let arguments = ChannelNorm {
             weight: weight.as_ref(),
             bias: None,
@@ -260,6 +289,7 @@ pub fn native_batch_norm_backward(
             saved: train.then_some([&mean, &second]),
             eps,
             momentum: 0.0,
+            rounded: false,
         };
         let grad_input = slots[0].as_ref().map(|slot| by_channel(&slot.tensor, format)).transpose()?;
         let parameters = [1, 2].map(|i| slots[i].as_ref().map(|slot| &slot.tensor));

@@ -47,10 +47,7 @@ pub fn embedding(
     check_indices(indices, 1, "embedding")?;
     let d = weight.sizes()[1];
     let sizes: Dims = indices.sizes().iter().copied().chain([d]).collect();
-    check!(
-        weight.sizes()[0] > 0 || indices.numel() == 0,
-        "index_select(): self indexing axis dim should be positive"
-    );
+    check!(weight.sizes()[0] > 0 || indices.numel() == 0, "index_select(): self indexing axis dim should be positive");
     if weight.is_meta() {
         return out.prepare(0, Spec::like(&sizes, weight), &[weight, indices])?.finish();
     }
@@ -72,11 +69,7 @@ pub fn embedding_dense_backward(
 ) -> Result<Tensor> {
     check_indices(indices, 2, "embedding_backward")?;
     let (n, d) = (indices.numel(), grad_output.size(-1)?);
-    check!(
-        grad_output.numel() == n * d,
-        "shape '[{n}, {d}]' is invalid for input of size {}",
-        grad_output.numel()
-    );
+    check!(grad_output.numel() == n * d, "shape '[{n}, {d}]' is invalid for input of size {}", grad_output.numel());
     let sizes = [num_weights, d];
     if grad_output.is_meta() {
         return out.prepare(0, Spec::like(&sizes, grad_output), &[grad_output, indices])?.finish();

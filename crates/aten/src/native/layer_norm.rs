@@ -1,6 +1,6 @@
 //! Normalisation of rows: layer norm, group norm and their gradients.
 
-use tensor_core::strides::{Dims, show};
+use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, MemoryFormat, Result, check};
 
 use super::matmul::write;
@@ -20,10 +20,7 @@ pub(super) fn parameter_dtype(x: DType, parameters: &[Option<&Tensor>]) -> Resul
     let mixed = half && first == DType::F32;
     let expected = if mixed { DType::F32 } else { x };
     for parameter in parameters.iter().flatten() {
-        check!(
-            parameter.dtype() == expected,
-            "mixed dtype (CPU): expect parameter to have scalar type of Float"
-        );
+        check!(parameter.dtype() == expected, "mixed dtype (CPU): expect parameter to have scalar type of Float");
     }
     Ok(expected)
 }
@@ -61,7 +58,7 @@ impl Computed {
 
 /// A contiguous tensor under another shape.
 pub(super) fn shaped(x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    x.view_of_storage(Dims::from_slice(sizes), tensor_core::strides::contiguous(sizes), x.storage_offset())
+    x.view_of_storage(Dims::from_slice(sizes), strides::contiguous(sizes), x.storage_offset())
 }
 
 fn dense(x: &Tensor) -> Result<Tensor> {
@@ -134,13 +131,8 @@ pub fn native_layer_norm(
     {
         let compute = compute_dtype(input.dtype());
         let (weight, bias) = (parameter(weight, compute)?, parameter(bias, compute)?);
-        let norm = RowNorm {
-            groups: 1,
-            weight: weight.as_ref(),
-            bias: bias.as_ref(),
-            mean: &mean.tensor,
-            rstd: &rstd.tensor,
-        };
+        let norm =
+            RowNorm { groups: 1, weight: weight.as_ref(), bias: bias.as_ref(), mean: &mean.tensor, rstd: &rstd.tensor };
         kernel(&shaped(&result.tensor, &[m, n, 1])?, &shaped(&dense(input)?, &[m, n, 1])?, norm, eps)?;
     }
     Ok((result.finish()?, mean.finish()?, rstd.finish()?))
@@ -207,13 +199,14 @@ pub fn native_layer_norm_backward(
     );
     let kernel = match input.is_meta() {
         true => None,
-        false => Some(
-            kernels::layer_norm(input.device())?.norm_backward.get(input.dtype(), "LayerNormBackwardKernelImpl")?,
-        ),
+        false => {
+            Some(kernels::layer_norm(input.device())?.norm_backward.get(input.dtype(), "LayerNormBackwardKernelImpl")?)
+        }
     };
     let spec = || Spec::dense(normalized_shape, params, input.device());
     let specs = [Spec::like(input.sizes(), input), spec(), spec()];
-    let inputs: Vec<&Tensor> = [Some(grad_out), Some(input), weight, Some(mean), Some(rstd)].into_iter().flatten().collect();
+    let inputs: Vec<&Tensor> =
+        [Some(grad_out), Some(input), weight, Some(mean), Some(rstd)].into_iter().flatten().collect();
     let slots = gradients(out, output_mask, specs, &inputs)?;
     if m == 0 || n == 0 {
         fill_zeros(&slots)?;
@@ -247,6 +240,15 @@ pub(super) fn check_same(grad: &Tensor, input: &Tensor) -> Result<()> {
         grad.dtype().cpp_name()
     );
     Ok(())
+}
+
+/// A slot if it is row-major, else row-major memory for what goes there by [`put`].
+fn workspace(slot: &Tensor) -> Result<Tensor> {
+    if slot.is_contiguous() { Ok(slot.clone()) } else { Tensor::new_dense(slot.sizes(), slot.dtype(), slot.device()) }
+}
+
+fn put(slot: &Tensor, computed: &Tensor) -> Result<()> {
+    if slot.is_same(computed) { Ok(()) } else { write(slot, computed) }
 }
 
 /// The rows of a group norm: (N x groups, channels of a group, HxW).
@@ -302,10 +304,7 @@ pub fn native_group_norm(
     };
     let inputs: Vec<&Tensor> = [Some(input), weight, bias].into_iter().flatten().collect();
     let format = input.suggest_memory_format();
-    let spec = Spec {
-        strides: Some(tensor_core::strides::of_format(input.sizes(), format)?),
-        ..Spec::like(input.sizes(), input)
-    };
+    let spec = Spec { strides: Some(strides::of_format(input.sizes(), format)?), ..Spec::like(input.sizes(), input) };
     let result = out.prepare(0, spec, &inputs)?;
     let moments = |i| Computed::new(out.prepare(i, Spec::dense(&[N, group], stats, input.device()), &inputs)?);
     let (mean, rstd) = (moments(1)?, moments(2)?);
@@ -321,15 +320,9 @@ pub fn native_group_norm(
             mean: &mean.tensor,
             rstd: &rstd.tensor,
         };
-        let computed = if result.tensor.is_contiguous() {
-            result.tensor.clone()
-        } else {
-            Tensor::new_dense(input.sizes(), input.dtype(), input.device())?
-        };
+        let computed = workspace(&result.tensor)?;
         kernel(&shaped(&computed, &rows)?, &shaped(&dense(input)?, &rows)?, norm, eps)?;
-        if !computed.is_same(&result.tensor) {
-            write(&result.tensor, &computed)?;
-        }
+        put(&result.tensor, &computed)?;
     }
     Ok((result.finish()?, mean.finish()?, rstd.finish()?))
 }
@@ -361,13 +354,16 @@ pub fn native_group_norm_backward(
     );
     let kernel = match input.is_meta() {
         true => None,
-        false => Some(
-            kernels::layer_norm(input.device())?.norm_backward.get(input.dtype(), "GroupNormBackwardKernelImpl")?,
-        ),
+        false => {
+            Some(kernels::layer_norm(input.device())?.norm_backward.get(input.dtype(), "GroupNormBackwardKernelImpl")?)
+        }
     };
     let spec = || Spec::dense(&[C], params, input.device());
-    let inputs: Vec<&Tensor> = [Some(grad_out), Some(input), weight, Some(mean), Some(rstd)].into_iter().flatten().collect();
-    let slots = gradients(out, output_mask, [Spec::like(input.sizes(), input), spec(), spec()], &inputs)?;
+    let format = input.suggest_memory_format();
+    let own = Spec { strides: Some(strides::of_format(input.sizes(), format)?), ..Spec::like(input.sizes(), input) };
+    let inputs: Vec<&Tensor> =
+        [Some(grad_out), Some(input), weight, Some(mean), Some(rstd)].into_iter().flatten().collect();
+    let slots = gradients(out, output_mask, [own, spec(), spec()], &inputs)?;
     if input.numel() == 0 {
         fill_zeros(&slots)?;
     } else if let Some(kernel) = kernel {
@@ -375,12 +371,15 @@ pub fn native_group_norm_backward(
         let weight = parameter(weight, compute)?;
         let stats = |x: &Tensor| -> Result<Tensor> { dense(&ops::to_dtype(x, compute, false, false, None)?) };
         let (mean, rstd) = (stats(mean)?, stats(rstd)?);
-        let norm =
-            RowNorm { groups: group as usize, weight: weight.as_ref(), bias: None, mean: &mean, rstd: &rstd };
-        let grad_input = slots[0].as_ref().map(|slot| shaped(&slot.tensor, &rows)).transpose()?;
+        let norm = RowNorm { groups: group as usize, weight: weight.as_ref(), bias: None, mean: &mean, rstd: &rstd };
+        let computed = slots[0].as_ref().map(|slot| workspace(&slot.tensor)).transpose()?;
+        let grad_input = computed.as_ref().map(|computed| shaped(computed, &rows)).transpose()?;
         let parameters = [1, 2].map(|i| slots[i].as_ref().map(|slot| &slot.tensor));
         let grads = [grad_input.as_ref(), parameters[0], parameters[1]];
         kernel(grads, &shaped(&dense(grad_out)?, &rows)?, &shaped(&dense(input)?, &rows)?, norm)?;
+        if let (Some(slot), Some(computed)) = (&slots[0], &computed) {
+            put(&slot.tensor, computed)?;
+        }
     }
     finish(slots)
 }

@@ -7,10 +7,14 @@ use crate::kernels::{self, Columns, ScanBackwardKernel, ScanKernel, SoftmaxKerne
 use crate::out::{Out, Slot, Spec};
 use crate::{Tensor, ops};
 
-/// A contiguous tensor as (A, R, B) with dimension `d` in the middle.
+/// A contiguous tensor as (A, R, B) with dimension `d` in the middle, as (A, R) if that is the last one.
 fn middle(x: &Tensor, d: usize) -> Result<Tensor> {
     let sizes = x.sizes();
     let r = sizes.get(d).copied().unwrap_or(1);
+    if !is_inner(x, d) {
+        let a = sizes[..d].iter().product();
+        return x.view_of_storage(Dims::from_slice(&[a, r]), Dims::from_slice(&[r, 1]), x.storage_offset());
+    }
     let (a, b) = (sizes[..d].iter().product::<i64>(), sizes.iter().skip(d + 1).product::<i64>());
     x.view_of_storage(Dims::from_slice(&[a, r, b]), Dims::from_slice(&[r * b, b, 1]), x.storage_offset())
 }

@@ -1,8 +1,8 @@
 //! The gradient of batch norm's gradient.
 
 use tensor_aten::{Tensor, ops};
-use tensor_core::strides::Dims;
 use tensor_core::Result;
+use tensor_core::strides::Dims;
 
 use super::layer_norm::{Norm, Three};
 

@@ -199,6 +199,11 @@ pub fn native_group_norm_grad(
             bias = Some(sum_to(&grad, &norm.repeated, &parameter)?);
         }
     }
+    // A result that no gradient came through: its parameters do not matter.
+    let nothing = |need: bool| need.then(|| super::zeros(&parameter, x.dtype(), x.device())).transpose();
+    if grad.is_none() {
+        (weight, bias) = (nothing(need[1])?, nothing(need[2])?);
+    }
     if need[0] {
         let count = (c / groups * hxw) as f64;
         if let Some(grad) = grad_mean {

@@ -2135,7 +2135,7 @@ fn ge_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()>
 ///
 /// self: `grad`
 ///
-/// other: `grad * alpha.conj()`
+/// other: `maybe_multiply(grad, alpha.conj())`
 struct AddBackward0 {
     alpha: Scalar,
 }
@@ -2150,7 +2150,7 @@ impl Function for AddBackward0 {
             out.set(0, grad.clone());
         }
         if need[1] {
-            let t0 = ops::mul_scalar(grad, self.alpha.conj())?;
+            let t0 = formulas::maybe_multiply(grad, self.alpha.conj())?;
             out.set(1, t0);
         }
         Ok(out)
@@ -2270,7 +2270,7 @@ fn add_scalar_(
 ///
 /// self: `grad`
 ///
-/// other: `-grad * alpha.conj()`
+/// other: `-maybe_multiply(grad, alpha.conj())`
 struct SubBackward0 {
     alpha: Scalar,
 }
@@ -2285,8 +2285,8 @@ impl Function for SubBackward0 {
             out.set(0, grad.clone());
         }
         if need[1] {
-            let t0 = ops::neg(grad)?;
-            let t1 = ops::mul_scalar(&t0, self.alpha.conj())?;
+            let t0 = formulas::maybe_multiply(grad, self.alpha.conj())?;
+            let t1 = ops::neg(&t0)?;
             out.set(1, t1);
         }
         Ok(out)
@@ -2404,7 +2404,7 @@ fn sub_scalar_(
 }
 /// Backward of `rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 ///
-/// self: `-grad * alpha.conj()`
+/// self: `-maybe_multiply(grad, alpha.conj())`
 ///
 /// other: `grad`
 struct RsubBackward0 {
@@ -2418,8 +2418,8 @@ impl Function for RsubBackward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = ops::neg(grad)?;
-            let t1 = ops::mul_scalar(&t0, self.alpha.conj())?;
+            let t0 = formulas::maybe_multiply(grad, self.alpha.conj())?;
+            let t1 = ops::neg(&t0)?;
             out.set(0, t1);
         }
         if need[1] {
@@ -2461,7 +2461,7 @@ fn rsub_tensor_out(
 }
 /// Backward of `rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`.
 ///
-/// self: `-grad * alpha.conj()`
+/// self: `-maybe_multiply(grad, alpha.conj())`
 struct RsubBackward1 {
     alpha: Scalar,
 }
@@ -2473,8 +2473,8 @@ impl Function for RsubBackward1 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = ops::neg(grad)?;
-            let t1 = ops::mul_scalar(&t0, self.alpha.conj())?;
+            let t0 = formulas::maybe_multiply(grad, self.alpha.conj())?;
+            let t1 = ops::neg(&t0)?;
             out.set(0, t1);
         }
         Ok(out)
