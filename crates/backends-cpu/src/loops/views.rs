@@ -52,7 +52,6 @@
 //!
 //! Elementwise kernels use [`map`](super::map) instead: that one allows outputs that alias inputs.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -290,13 +289,13 @@ impl<'a, T: Element> View<'a, T> {
     }
 
     /// The elements in row-major order; copied if they do not lie so.
-    pub fn dense(&self) -> Cow<'a, [T]> {
+    pub fn dense(&self) -> Dense<'a, T> {
         match self.slice() {
-            Some(slice) => Cow::Borrowed(slice),
+            Some(slice) => Dense { borrowed: slice, copied: Vec::new() },
             None => {
-                let mut copy = vec![T::zeroed(); self.numel];
-                self.copy_to(&mut copy);
-                Cow::Owned(copy)
+                let mut copied = vec![T::zeroed(); self.numel];
+                self.copy_to(&mut copied);
+                Dense { borrowed: &[], copied }
             }
         }
     }
@@ -338,6 +337,29 @@ impl<'a, T: Element> View<'a, T> {
     /// How many lanes there are along dimension `d`.
     pub fn lanes(&self, d: usize) -> usize {
         lanes(self.sizes, d)
+    }
+}
+
+/// Elements in row-major order: a slice of a [`View`] or a copy. A slice by dereference; that is inlined always, which
+/// `Cow`'s is not, so that bodies that use it are compiled for their level (see [`crate::isa`]).
+pub struct Dense<'a, T> {
+    borrowed: &'a [T],
+    copied: Vec<T>,
+}
+
+impl<T> std::ops::Deref for Dense<'_, T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        if self.copied.is_empty() { self.borrowed } else { self.copied.as_slice() }
+    }
+}
+
+impl<T: Clone> Dense<'_, T> {
+    /// The elements as a vector.
+    pub fn into_owned(self) -> Vec<T> {
+        if self.copied.is_empty() { self.borrowed.to_vec() } else { self.copied }
     }
 }
 
