@@ -67,7 +67,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
         let of_field = options(&field.attrs)?;
         let (false, Some(ident)) = (of_field.skip, &field.ident) else { continue };
         let name = of_field.rename.unwrap_or_else(|| ident.to_string().trim_start_matches("r#").to_string());
-        visits.push(quote!(#nn::Member::visit(&self.#ident, #name, visitor);));
+        visits.push(quote!(#nn::Member::accept(&self.#ident, #name, visitor);));
     }
     let name = &input.ident;
     let text = name.to_string();

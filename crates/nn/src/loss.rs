@@ -25,7 +25,7 @@ impl Reduction {
 }
 
 impl Member for Reduction {
-    fn visit<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
+    fn accept<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
 }
 
 /// The squared difference of input and target (`torch.nn.MSELoss`).

@@ -35,38 +35,38 @@ pub trait Visitor<'a> {
 )]
 pub trait Member {
     /// Shows itself under a name.
-    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>);
+    fn accept<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>);
 }
 
 impl Member for Parameter {
-    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
+    fn accept<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
         visitor.parameter(name, self);
     }
 }
 
 impl Member for Buffer {
-    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
+    fn accept<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
         visitor.buffer(name, self);
     }
 }
 
 impl Member for Training {
-    fn visit<'a>(&'a self, _: &str, visitor: &mut dyn Visitor<'a>) {
+    fn accept<'a>(&'a self, _: &str, visitor: &mut dyn Visitor<'a>) {
         visitor.training(self);
     }
 }
 
 impl<M: Module> Member for M {
-    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
+    fn accept<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
         visitor.module(name, self);
     }
 }
 
 /// An absent member has no name in the state.
 impl<M: Member> Member for Option<M> {
-    fn visit<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
+    fn accept<'a>(&'a self, name: &str, visitor: &mut dyn Visitor<'a>) {
         if let Some(member) = self {
-            member.visit(name, visitor);
+            member.accept(name, visitor);
         }
     }
 }
@@ -74,12 +74,12 @@ impl<M: Member> Member for Option<M> {
 macro_rules! settings {
     ($($ty:ty)*) => { $(
         impl Member for $ty {
-            fn visit<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
+            fn accept<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
         }
     )* };
 }
 settings!(bool i8 i16 i32 i64 isize u8 u16 u32 u64 usize f32 f64 char String &'static str DType Device TensorOptions);
 
 impl<T: Copy, const N: usize> Member for [T; N] {
-    fn visit<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
+    fn accept<'a>(&'a self, _: &str, _: &mut dyn Visitor<'a>) {}
 }

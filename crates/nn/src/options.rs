@@ -63,7 +63,7 @@ macro_rules! options {
         }
 
         impl $crate::Member for $name {
-            fn visit<'a>(&'a self, _: &str, _: &mut dyn $crate::Visitor<'a>) {}
+            fn accept<'a>(&'a self, _: &str, _: &mut dyn $crate::Visitor<'a>) {}
         }
     };
     (@setter [$(#[$about:meta])*] $field:ident $ty:ty) => {

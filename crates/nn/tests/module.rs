@@ -177,7 +177,7 @@ fn modules_can_be_boxed_and_written_by_hand() {
             "Twice"
         }
         fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-            Member::visit(&self.0, "inner", visitor);
+            self.0.accept("inner", visitor);
         }
     }
     impl Forward for Twice {

@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<()> {
     // Each node knows where gradients flow next.
     let chain =
         successors(y.grad_fn()?, |node| node.next_functions().into_iter().flatten().next().map(|(node, _)| node));
-    let names: Vec<String> = chain.map(|node| node.name()).collect();
+    let names: Vec<String> = chain.map(|node| class(&node.name()).to_owned()).collect();
     println!("{}", names.join(" -> "));
     assert_eq!(names, ["SumBackward0", "PowBackward0", "AccumulateGrad"]);
 
@@ -24,4 +24,9 @@ pub(crate) fn main() -> Result<()> {
     }
     assert!(x.grad().is_some());
     Ok(())
+}
+
+/// The last part of a node's name: `AccumulateGrad` of `torch::autograd::AccumulateGrad`.
+fn class(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or(name)
 }
