@@ -285,5 +285,7 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let outer: Dims = a.iter().flat_map(|&n| [n, 1]).collect();
     let inner: Dims = b.iter().flat_map(|&n| [1, n]).collect();
     let shape: Dims = a.iter().zip(&b).map(|(a, b)| a * b).collect();
-    ops::_unsafe_view(&ops::mul(&ops::reshape(self_, &outer)?, &ops::reshape(other, &inner)?)?, &shape)
+    let product = ops::mul(&ops::reshape(self_, &outer)?, &ops::reshape(other, &inner)?)?;
+    // The product takes its layout from the operands.
+    ops::_unsafe_view(&ops::contiguous(&product, tensor_core::MemoryFormat::Contiguous)?, &shape)
 }
