@@ -11,10 +11,13 @@ fn main() {
     let yaml = Path::new("../../native_functions.yaml");
     println!("cargo::rerun-if-changed=src/generated/mod.rs");
     println!("cargo::rerun-if-changed={}", yaml.display());
-    let (Ok(yaml), Ok(generated)) = (std::fs::read_to_string(yaml), std::fs::read_to_string("src/generated/mod.rs")) else {
+    let (Ok(yaml), Ok(generated)) = (std::fs::read_to_string(yaml), std::fs::read_to_string("src/generated/mod.rs"))
+    else {
         return;
     };
     if !generated.contains(&format!("STAMP: &str = \"{}\"", stamp::stamp(&yaml))) {
-        println!("cargo::warning=native_functions.yaml has changed since code was generated: run `cargo xtask codegen`");
+        println!(
+            "cargo::warning=native_functions.yaml has changed since code was generated: run `cargo xtask codegen`"
+        );
     }
 }

@@ -28,7 +28,9 @@ impl Args {
         let name = self.name;
         Error::new(
             ErrorKind::Runtime,
-            format!("{name}() Expected a value of type '{expected}' for argument {i} but instead found type '{found}'."),
+            format!(
+                "{name}() Expected a value of type '{expected}' for argument {i} but instead found type '{found}'."
+            ),
         )
     }
 

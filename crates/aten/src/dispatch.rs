@@ -191,7 +191,9 @@ impl Entry {
         {
             return Resolved::Kernel(kernel, "math kernel");
         }
-        if key.is_autograd() && let Some(kernel) = self.registered(K::Autograd) {
+        if key.is_autograd()
+            && let Some(kernel) = self.registered(K::Autograd)
+        {
             return Resolved::Kernel(kernel, "autograd kernel");
         }
         if backend { Resolved::Missing } else { Resolved::Fallthrough }
@@ -220,7 +222,9 @@ impl Registry {
                 let info = registration.op.any_info();
                 match entries.get_mut(info.name) {
                     Some(entry) => entry.kernels.push(registration),
-                    None => bail!(Runtime, "{} registers a kernel of '{}', which no crate defines", crate_.krate, info.name),
+                    None => {
+                        bail!(Runtime, "{} registers a kernel of '{}', which no crate defines", crate_.krate, info.name)
+                    }
                 }
             }
         }
@@ -258,7 +262,9 @@ fn missing(info: &OpInfo, keys: DispatchKeySet) -> Error {
     let key = keys.highest();
     let name = info.name;
     let mut available = String::new();
-    if let Ok(registry) = registry() && let Ok(entry) = registry.entry(name) {
+    if let Ok(registry) = registry()
+        && let Ok(entry) = registry.entry(name)
+    {
         for key in DispatchKey::RUNTIME {
             if matches!(entry.resolve(key), Resolved::Kernel(..)) {
                 let _ = write!(available, "{}{key}", if available.is_empty() { "" } else { ", " });

@@ -32,5 +32,5 @@ pub use ivalue::{IValue, Stack};
 pub use operand::{Arg, Operand};
 pub use out::Out;
 pub use tensor::Tensor;
-pub use tensor_options::TensorOptions;
 pub use tensor_core as core;
+pub use tensor_options::TensorOptions;

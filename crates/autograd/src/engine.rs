@@ -17,7 +17,7 @@ use tensor_core::{Error, Result, bail, check, tls};
 use crate::meta;
 use crate::modes;
 use crate::node::{Edge, Grads, NodeRef};
-use crate::{hooks, node};
+use crate::{hooks, node, saved};
 use graph::Graph;
 
 /// Accumulates into the leaves of their graphs the gradients of some tensors (`torch.autograd.backward`).
@@ -156,7 +156,7 @@ thread_local! {
 }
 
 /// Nested backwards that share a stack.
-const MAX_DEPTH: usize = 60;
+const MAX_DEPTH: usize = 20;
 
 struct Depth;
 
@@ -180,9 +180,11 @@ fn run(roots: Roots, targets: Option<&[Edge]>, options: Options) -> Result<Vec<O
         return execute(&roots.edges, roots.grads, targets, options);
     }
     let modes = tls::snapshot();
+    let saved_hooks = saved::hooks_of_thread();
     std::thread::scope(|scope| {
         let nested = std::thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, move || {
             let _modes = tls::restore(modes);
+            saved::adopt_hooks(saved_hooks);
             execute(&roots.edges, roots.grads, targets, options)
         });
         match nested.map(std::thread::ScopedJoinHandle::join) {

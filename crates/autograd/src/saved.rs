@@ -57,6 +57,16 @@ impl Drop for HooksGuard {
     }
 }
 
+/// The hooks of this thread, to carry them to another.
+pub(crate) fn hooks_of_thread() -> Vec<Arc<SavedTensorHooks>> {
+    DEFAULT_HOOKS.with_borrow(Clone::clone)
+}
+
+/// Takes over the hooks of another thread; for a thread that has none of its own.
+pub(crate) fn adopt_hooks(hooks: Vec<Arc<SavedTensorHooks>>) {
+    DEFAULT_HOOKS.set(hooks);
+}
+
 #[inline]
 fn default_hooks() -> Option<Arc<SavedTensorHooks>> {
     DEFAULT_HOOKS.with_borrow(|stack| stack.last().cloned())
@@ -73,7 +83,7 @@ enum State {
     /// the tensor itself
     Input { tensor: Tensor, version: u32 },
     /// the elements of an output of the node that keeps this: its `grad_fn` comes back on unpacking
-    Output { data: Tensor, version: u32, output_nr: usize, grad_fn: Option<WeakNode> },
+    Output { data: Tensor, version: u32, output_nr: u32, grad_fn: Option<Box<WeakNode>> },
     /// what a pack hook made of it
     Packed(Arc<PackedState>),
 }
@@ -158,7 +168,7 @@ impl SavedVariable {
             return pack(hooks, result, Some(output_nr));
         }
         let data = alias(result)?;
-        Ok(Self(Mutex::new(State::Output { data, version, output_nr, grad_fn: None })))
+        Ok(Self(Mutex::new(State::Output { data, version, output_nr: output_nr as u32, grad_fn: None })))
     }
 
     /// The tensor. `node` is the one that keeps it: an output gets it back as its `grad_fn`.
@@ -191,7 +201,7 @@ impl SavedVariable {
                 Ok(Some(tensor))
             }
             State::Output { data, version, output_nr, grad_fn } => {
-                let (data, version, output_nr) = (data.clone(), *version, *output_nr);
+                let (data, version, output_nr) = (data.clone(), *version, *output_nr as usize);
                 let rebased = grad_fn.clone();
                 drop(state);
                 // A written view that is gone took its node along: the operator's own node then stands for it.
@@ -244,7 +254,7 @@ impl SavedVariable {
     /// Says which node the result has in truth, after an in-place operator wrote through a view.
     pub(crate) fn set_grad_fn(&self, node: WeakNode) {
         if let State::Output { grad_fn, .. } = &mut *self.0.lock() {
-            *grad_fn = Some(node);
+            *grad_fn = Some(Box::new(node));
         }
     }
 }

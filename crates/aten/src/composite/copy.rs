@@ -1,7 +1,9 @@
 //! Copies and casts between dtypes, devices and memory formats, and numbers out of tensors.
 
 use tensor_core::iter::IterConfig;
-use tensor_core::{DType, Device, Element, Layout, MemoryFormat, Result, Scalar, Storage, bail, check, dispatch, strides};
+use tensor_core::{
+    DType, Device, Element, Layout, MemoryFormat, Result, Scalar, Storage, bail, check, dispatch, strides,
+};
 
 use crate::{Tensor, kernels, ops};
 
@@ -10,6 +12,13 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
     if self_.is_same(src) {
         return Ok(());
     }
+    copy_elements(self_, src)?;
+    self_.as_impl().bump_version();
+    Ok(())
+}
+
+/// `copy_` into a tensor that was just made: nobody has seen its first elements, so this counts as no change.
+pub(crate) fn copy_elements(self_: &Tensor, src: &Tensor) -> Result<()> {
     if src.is_meta() && !self_.is_meta() {
         bail!(NotImplemented, "Cannot copy out of meta tensor; no data!");
     }
@@ -27,30 +36,29 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
             kernels::copy(self_.device())?.copy.get(self_.dtype(), "copy_")?(&iter)?;
         }
     }
-    self_.as_impl().bump_version();
     Ok(())
 }
 
 /// `src` broadcast and cast to the image of `self`.
-pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+pub fn copy(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
     // The image keeps strides and offset: its storage is as long as the original's view needs.
     if tensor_core::overlap::has_internal_overlap(self_.as_impl()) {
         let result = ops::clone(self_, None)?;
-        ops::copy_(&result, src, non_blocking)?;
+        copy_elements(&result, src)?;
         return Ok(result);
     }
     let m = self_.as_impl().metadata();
     let bytes = strides::storage_bytes(&m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
     let storage = Storage::allocate(bytes, self_.device())?;
     let result = Tensor::from_storage(storage, m.dtype, m.sizes.clone(), m.strides.clone(), m.offset)?;
-    ops::copy_(&result, src, non_blocking)?;
+    copy_elements(&result, src)?;
     Ok(result)
 }
 
 /// A copy of the elements in fresh memory.
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let result = ops::empty_like(self_, None, None, None, None, memory_format)?;
-    ops::copy_(&result, self_, false)?;
+    copy_elements(&result, self_)?;
     Ok(result)
 }
 
@@ -59,10 +67,7 @@ pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor>
     if self_.is_contiguous_in(memory_format) {
         return Ok(Tensor::clone(self_));
     }
-    check!(
-        memory_format != MemoryFormat::Preserve,
-        "preserve memory format is unsupported by the contiguous operator"
-    );
+    check!(memory_format != MemoryFormat::Preserve, "preserve memory format is unsupported by the contiguous operator");
     ops::clone(self_, Some(memory_format))
 }
 
@@ -73,7 +78,7 @@ pub fn _to_copy(
     layout: Option<Layout>,
     device: Option<Device>,
     pin_memory: Option<bool>,
-    non_blocking: bool,
+    _non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     check!(
@@ -84,7 +89,7 @@ pub fn _to_copy(
         layout.unwrap_or_default()
     );
     let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    ops::copy_(&result, self_, non_blocking)?;
+    copy_elements(&result, self_)?;
     Ok(result)
 }
 

@@ -3,6 +3,7 @@
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Result, check};
 
+use crate::out::copy_into;
 use crate::{Tensor, ops};
 
 /// Negative saturation value of the SELU function: what `alpha_dropout` sets elements to.
@@ -115,4 +116,27 @@ pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Te
 /// `grad_output * mask * scale`
 pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     ops::mul_scalar(&ops::mul(grad_output, mask)?, scale)
+}
+
+/// A result where it belongs, which has its dtype.
+fn put(out: &Tensor, result: &Tensor) -> Result<()> {
+    check!(
+        out.dtype() == result.dtype(),
+        "Expected out tensor to have dtype {}, but got {} instead",
+        result.dtype().c_name(),
+        out.dtype().c_name()
+    );
+    copy_into(out, result)
+}
+
+/// [`native_dropout`] into tensors of its dtypes.
+pub fn native_dropout_out(input: &Tensor, p: f64, train: Option<bool>, out0: &Tensor, out1: &Tensor) -> Result<()> {
+    let (output, mask) = native_dropout(input, p, train)?;
+    put(out0, &output)?;
+    put(out1, &mask)
+}
+
+/// [`native_dropout_backward`] into a tensor of its dtype.
+pub fn native_dropout_backward_out(grad_output: &Tensor, mask: &Tensor, scale: f64, out: &Tensor) -> Result<()> {
+    put(out, &native_dropout_backward(grad_output, mask, scale)?)
 }

@@ -3,13 +3,17 @@
 use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, check, promotion};
 
+use super::fill::fill_elements;
 use crate::{Tensor, ops};
 
 fn check_layout(layout: Option<Layout>) -> Result<()> {
     match layout {
         None | Some(Layout::Strided) => Ok(()),
         Some(other) => {
-            tensor_core::bail!(NotImplemented, "factories make strided tensors; the layout {other} is not supported yet")
+            tensor_core::bail!(
+                NotImplemented,
+                "factories make strided tensors; the layout {other} is not supported yet"
+            )
         }
     }
 }
@@ -33,7 +37,10 @@ pub fn empty_memory_format(
     check_layout(layout)?;
     check_sizes(size)?;
     let format = memory_format.unwrap_or_default();
-    check!(format != MemoryFormat::Preserve, "empty(): memory_format preserve_format is only valid with an input tensor");
+    check!(
+        format != MemoryFormat::Preserve,
+        "empty(): memory_format preserve_format is only valid with an input tensor"
+    );
     let dtype = dtype.unwrap_or_else(promotion::default_dtype);
     Tensor::new_strided(Dims::from_slice(size), strides::of_format(size, format)?, dtype, device.unwrap_or(Device::CPU))
 }
@@ -55,7 +62,11 @@ pub fn empty_strided(
         stride.len()
     );
     check_sizes(size)?;
-    check!(stride.iter().all(|&s| s >= 0), "as_strided: Negative strides are not supported at the moment, got strides: {}", show(stride));
+    check!(
+        stride.iter().all(|&s| s >= 0),
+        "as_strided: Negative strides are not supported at the moment, got strides: {}",
+        show(stride)
+    );
     let dtype = dtype.unwrap_or_else(promotion::default_dtype);
     Tensor::new_strided(Dims::from_slice(size), Dims::from_slice(stride), dtype, device.unwrap_or(Device::CPU))
 }
@@ -81,7 +92,7 @@ pub fn full(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or_else(|| dtype_of_fill(fill_value));
     let result = ops::empty_memory_format(size, Some(dtype), layout, device, pin_memory, None)?;
-    ops::fill_scalar_(&result, fill_value)?;
+    fill_elements(&result, fill_value)?;
     Ok(result)
 }
 
@@ -95,7 +106,7 @@ pub fn zeros(
 ) -> Result<Tensor> {
     check!(size.iter().all(|&s| s >= 0), "zeros: Dimension size must be non-negative.");
     let result = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
-    ops::zero_(&result)?;
+    fill_elements(&result, Scalar::Int(0))?;
     Ok(result)
 }
 
@@ -141,7 +152,7 @@ pub fn full_like(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    ops::fill_scalar_(&result, fill_value)?;
+    fill_elements(&result, fill_value)?;
     Ok(result)
 }
 
@@ -155,7 +166,7 @@ pub fn zeros_like(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    ops::zero_(&result)?;
+    fill_elements(&result, Scalar::Int(0))?;
     Ok(result)
 }
 
@@ -209,7 +220,7 @@ pub fn new_full(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let result = new_empty(self_, size, dtype, layout, device, pin_memory)?;
-    ops::fill_scalar_(&result, fill_value)?;
+    fill_elements(&result, fill_value)?;
     Ok(result)
 }
 

@@ -7,6 +7,13 @@ use crate::{Tensor, kernels, ops};
 
 /// Sets every element to a number.
 pub fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
+    fill_elements(self_, value)?;
+    self_.as_impl().bump_version();
+    Ok(())
+}
+
+/// `fill_` of a tensor that was just made: nobody has seen its first elements, so this counts as no change.
+pub(crate) fn fill_elements(self_: &Tensor, value: Scalar) -> Result<()> {
     // Half types take what a double holds, as infinity if need be.
     let dtype = self_.dtype();
     value.check_fits(if matches!(dtype, DType::F16 | DType::BF16) { DType::F64 } else { dtype })?;
@@ -17,7 +24,6 @@ pub fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
         iter.set_params(&[value]);
         kernel(&iter)?;
     }
-    self_.as_impl().bump_version();
     Ok(())
 }
 
@@ -38,7 +44,7 @@ pub fn fill_(self_: &Tensor, value: &Tensor) -> Result<()> {
 /// A tensor in the image of another, every element a number.
 pub fn fill_scalar(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let result = ops::empty_like(self_, None, None, None, None, None)?;
-    ops::fill_scalar_(&result, value)?;
+    fill_elements(&result, value)?;
     Ok(result)
 }
 
@@ -57,6 +63,6 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 /// A tensor of zeros in the image of another.
 pub fn zero(self_: &Tensor) -> Result<Tensor> {
     let result = ops::empty_like(self_, None, None, None, None, None)?;
-    ops::zero_(&result)?;
+    fill_elements(&result, Scalar::Int(0))?;
     Ok(result)
 }

@@ -22,13 +22,7 @@ fn stream<'a>(x: &Tensor, generator: Option<&'a Generator>) -> Result<&'a Genera
 type Pick = fn(&RandomKernels) -> &Columns<RandomKernel>;
 
 /// Fills a tensor by a kernel, which sees its memory as one row.
-fn fill(
-    x: &Tensor,
-    generator: Option<&Generator>,
-    name: &str,
-    pick: Pick,
-    numbers: [Scalar; 2],
-) -> Result<()> {
+fn fill(x: &Tensor, generator: Option<&Generator>, name: &str, pick: Pick, numbers: [Scalar; 2]) -> Result<()> {
     tensor_core::overlap::assert_no_internal_overlap(x.as_impl())?;
     if !x.is_meta() {
         let kernel = pick(kernels::random(x.device())?).get(x.dtype(), name)?;
@@ -143,7 +137,8 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
     let most = largest(self_.dtype());
     let to = to.map_or(most as i128 + 1, i128::from);
     check!((from as i128) < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
-    let (low, high) = if self_.dtype().is_floating_point() { (-(most as i128), most as i128) } else { bounds(self_.dtype()) };
+    let (low, high) =
+        if self_.dtype().is_floating_point() { (-(most as i128), most as i128) } else { bounds(self_.dtype()) };
     check!((from as i128) >= low && (from as i128) <= high, "from is out of bounds for {}", short_name(self_.dtype()));
     check!(to - 1 >= low && to - 1 <= high, "to - 1 is out of bounds for {}", short_name(self_.dtype()));
     // The range as an unsigned number: 2^64 is 0.
@@ -259,7 +254,11 @@ pub fn randperm_generator(
     if dtype.is_floating_point() {
         check!(n <= largest(dtype) + 1, "n cannot be greater than {}", largest(dtype) + 1);
     } else {
-        check!(n as i128 - 1 <= bounds(dtype).1, "n is too large for result tensor type: 'CPU{}Type'", dtype.cpp_name());
+        check!(
+            n as i128 - 1 <= bounds(dtype).1,
+            "n is too large for result tensor type: 'CPU{}Type'",
+            dtype.cpp_name()
+        );
     }
     let result = ops::empty_memory_format(&[n], Some(dtype), layout, device, pin_memory, None)?;
     fill(&result, generator, "randperm", |k| &k.permutation, [Scalar::Int(0); 2])?;

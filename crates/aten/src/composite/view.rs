@@ -344,7 +344,8 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     check!(step > 0, "slice step must be positive");
     let m = self_.as_impl().metadata();
     let size = m.sizes[d];
-    let clamp = |bound: i64, least: i64| (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(least, size);
+    let clamp =
+        |bound: i64, least: i64| (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(least, size);
     let start = clamp(start.unwrap_or(0), 0);
     let end = clamp(end.unwrap_or(i64::MAX), start);
     let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
@@ -369,19 +370,13 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
         -size
     );
     let start = if start < 0 { start + size } else { start };
-    check!(
-        start <= size - length,
-        "start ({start}) + length ({length}) exceeds dimension size ({size})."
-    );
+    check!(start <= size - length, "start ({start}) + length ({length}) exceeds dimension size ({size}).");
     ops::slice(self_, dim, Some(start), Some(start + length), 1)
 }
 
 /// `narrow` with a 0-dim integer tensor as start.
 pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
-    check!(
-        start.dim() == 0 && start.dtype().is_integral(false),
-        "start must be an 0-dim integral Tensor."
-    );
+    check!(start.dim() == 0 && start.dtype().is_integral(false), "start must be an 0-dim integral Tensor.");
     let start = ops::item(start)?.to_i64();
     ops::narrow(self_, dim, start, length)
 }

@@ -10,7 +10,9 @@ use crate::kernels::{self, Columns, IterKernel};
 use crate::out::Out;
 use crate::{Tensor, ops};
 
-fn column(pick: fn(&kernels::PointwiseKernels) -> &Columns<IterKernel>) -> impl FnOnce(Device) -> Result<&'static Columns<IterKernel>> {
+fn column(
+    pick: fn(&kernels::PointwiseKernels) -> &Columns<IterKernel>,
+) -> impl FnOnce(Device) -> Result<&'static Columns<IterKernel>> {
     move |device| Ok(pick(kernels::pointwise(device)?))
 }
 
@@ -23,12 +25,15 @@ pub fn div_tensor_mode<'a>(
 ) -> Result<Tensor> {
     match rounding_mode {
         None => iterate::run(iterate::binary_float(out, self_, other)?, out, "div_cpu", column(|k| &k.div)),
-        Some("trunc") => iterate::run(iterate::binary(out, self_, other)?, out, "div_trunc_cpu", column(|k| &k.div_trunc)),
-        Some("floor") => iterate::run(iterate::binary(out, self_, other)?, out, "div_floor_cpu", column(|k| &k.div_floor)),
-        Some(mode) => bail!(
-            Runtime,
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
-        ),
+        Some("trunc") => {
+            iterate::run(iterate::binary(out, self_, other)?, out, "div_trunc_cpu", column(|k| &k.div_trunc))
+        }
+        Some("floor") => {
+            iterate::run(iterate::binary(out, self_, other)?, out, "div_floor_cpu", column(|k| &k.div_floor))
+        }
+        Some(mode) => {
+            bail!(Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+        }
     }
 }
 
@@ -143,7 +148,11 @@ pub fn where_self(out: Out<'_>, condition: &Tensor, self_: &Tensor, other: &Tens
         );
     }
     let cast = |t: &Tensor| {
-        if t.dtype() == common { Ok(Tensor::clone(t)) } else { ops::_to_copy(t, Some(common), None, None, None, false, None) }
+        if t.dtype() == common {
+            Ok(Tensor::clone(t))
+        } else {
+            ops::_to_copy(t, Some(common), None, None, None, false, None)
+        }
     };
     let (self_, other) = (cast(self_)?, cast(other)?);
     let condition = if condition.dtype() == DType::Bool {
@@ -266,7 +275,8 @@ fn check_reduction(reduction: i64) -> Result<()> {
 /// Squared differences: each (0), their mean (1) or sum (2).
 pub fn mse_loss(out: Out<'_>, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     check_reduction(reduction)?;
-    let run = |out: Out<'_>| iterate::run(iterate::binary(out, self_, target)?, out, "mse_cpu", column(|k| &k.mse_loss));
+    let run =
+        |out: Out<'_>| iterate::run(iterate::binary(out, self_, target)?, out, "mse_cpu", column(|k| &k.mse_loss));
     if reduction == 0 {
         return run(out);
     }
@@ -287,7 +297,13 @@ fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
 }
 
 /// Gradient of `mse_loss` with respect to `self`.
-pub fn mse_loss_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+pub fn mse_loss_backward(
+    out: Out<'_>,
+    grad: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
     check_reduction(reduction)?;
     let norm = if reduction == 1 { 2.0 / self_.numel() as f64 } else { 2.0 };
     if let Out::Fresh = out {

@@ -67,7 +67,13 @@ pub fn mean(out: Out<'_>, self_: &Tensor, dtype: Option<DType>) -> Result<Tensor
 }
 
 /// The mean over dimensions.
-pub fn mean_dim(out: Out<'_>, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+pub fn mean_dim(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     let computed = dtype.unwrap_or(self_.dtype());
     if !computed.is_differentiable() {
         let (what, problem) = match dtype {
@@ -104,10 +110,7 @@ fn product(out: Out<'_>, x: &Tensor, mask: u64, keepdim: bool, dtype: Option<DTy
 /// Refuses to take an extremum of nothing.
 fn check_not_empty(name: &str, x: &Tensor, mask: u64) -> Result<()> {
     for (d, &size) in x.sizes().iter().enumerate() {
-        check_index!(
-            mask & 1 << d == 0 || size != 0,
-            "{name}(): Expected reduction dim {d} to have non-zero size."
-        );
+        check_index!(mask & 1 << d == 0 || size != 0, "{name}(): Expected reduction dim {d} to have non-zero size.");
     }
     Ok(())
 }
@@ -142,7 +145,9 @@ pub fn amax(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<
     check_same_out(self_, out)?;
     check_extremum_dims("amax", self_, dim, mask)?;
     let dtype = self_.dtype();
-    reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| table(x.device())?.amax.get(dtype, "max_values_cpu")?(out, x))
+    reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| {
+        table(x.device())?.amax.get(dtype, "max_values_cpu")?(out, x)
+    })
 }
 
 /// The smallest element over dimensions; NaN if there is one.
@@ -151,7 +156,9 @@ pub fn amin(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<
     check_same_out(self_, out)?;
     check_extremum_dims("amin", self_, dim, mask)?;
     let dtype = self_.dtype();
-    reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| table(x.device())?.amin.get(dtype, "min_values_cpu")?(out, x))
+    reduce(out, self_, mask, keepdim, (dtype, dtype), |out, x| {
+        table(x.device())?.amin.get(dtype, "min_values_cpu")?(out, x)
+    })
 }
 
 fn check_some(name: &str, x: &Tensor) -> Result<()> {
@@ -180,12 +187,17 @@ pub fn min(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
 type Select = fn(&ReduceKernels) -> &kernels::Columns<kernels::SelectingKernel>;
 
 /// The extremum of a dimension with its index: `(values, indices)`.
-fn select(out: Out<'_>, name: &str, x: &Tensor, dim: i64, keepdim: bool, error: &str, pick: Select) -> Result<(Tensor, Tensor)> {
+fn select(
+    out: Out<'_>,
+    name: &str,
+    x: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    error: &str,
+    pick: Select,
+) -> Result<(Tensor, Tensor)> {
     let d = wrap_dim(dim, x.dim())?;
-    check_index!(
-        x.dim() == 0 || x.sizes()[d] != 0,
-        "{name}(): Expected reduction dim {d} to have non-zero size."
-    );
+    check_index!(x.dim() == 0 || x.sizes()[d] != 0, "{name}(): Expected reduction dim {d} to have non-zero size.");
     check!(!x.is_complex(), "{name}(): does not support complex input");
     let sizes = reduced_sizes(x.sizes(), 1 << d, keepdim);
     let values = out.prepare(0, Spec::like(&sizes, x), &[x])?;
@@ -207,7 +219,15 @@ pub fn min_dim(out: Out<'_>, self_: &Tensor, dim: i64, keepdim: bool) -> Result<
     select(out, "min", self_, dim, keepdim, "min_cpu", |k| &k.min_dim)
 }
 
-fn position(out: Out<'_>, name: &str, x: &Tensor, dim: Option<i64>, keepdim: bool, error: &str, pick: Select) -> Result<Tensor> {
+fn position(
+    out: Out<'_>,
+    name: &str,
+    x: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    error: &str,
+    pick: Select,
+) -> Result<Tensor> {
     let mask = match dim {
         Some(dim) => {
             let d = wrap_dim(dim, x.dim())?;
@@ -218,10 +238,7 @@ fn position(out: Out<'_>, name: &str, x: &Tensor, dim: Option<i64>, keepdim: boo
             1 << d
         }
         None => {
-            check_index!(
-                x.numel() != 0,
-                "{name}(): Expected reduction dim to be specified for input.numel() == 0."
-            );
+            check_index!(x.numel() != 0, "{name}(): Expected reduction dim to be specified for input.numel() == 0.");
             u64::MAX
         }
     };
@@ -246,7 +263,14 @@ pub fn argmin(out: Out<'_>, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> 
 }
 
 /// A truth over dimensions: bool, and uint8 for uint8 input.
-fn truth(out: Out<'_>, name: &str, x: &Tensor, mask: u64, keepdim: bool, pick: fn(&ReduceKernels) -> &kernels::Columns<kernels::ReduceKernel>) -> Result<Tensor> {
+fn truth(
+    out: Out<'_>,
+    name: &str,
+    x: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    pick: fn(&ReduceKernels) -> &kernels::Columns<kernels::ReduceKernel>,
+) -> Result<Tensor> {
     let own = if x.dtype() == DType::U8 { DType::U8 } else { DType::Bool };
     let result = out.target(0).map_or(own, Tensor::dtype);
     check!(
@@ -305,7 +329,10 @@ pub fn var_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    check_not_implemented!(self_.dtype().is_differentiable(), "std and var only support floating point and complex dtypes");
+    check_not_implemented!(
+        self_.dtype().is_differentiable(),
+        "std and var only support floating point and complex dtypes"
+    );
     let mask = dim_mask(dim, self_.dim())?;
     let correction = correction.map_or(1.0, Scalar::to_f64);
     let dtype = self_.dtype();

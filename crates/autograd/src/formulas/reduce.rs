@@ -50,7 +50,8 @@ pub fn prod_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tenso
     let flat = ops::reshape(x, &[-1])?;
     let zeros = ops::sum(&ops::eq_scalar(&flat, 0)?, None)?;
     if ops::item(&zeros)?.to_i64() > 1 {
-        return ops::zeros_like(x, None, None, None, None, None);
+        // Of the graph's making, for a second derivative.
+        return ops::mul(grad, &ops::zeros_like(x, None, None, None, None, None)?);
     }
     let slope = prod_dim_backward(grad, &flat, result, 0, false)?;
     ops::reshape(&slope, x.sizes())

@@ -226,3 +226,24 @@ fn threads_that_share_a_graph() -> Result<()> {
     assert_eq!(passes.iter().map(Vec::len).sum::<usize>(), 200);
     Ok(())
 }
+
+#[test]
+fn backwards_nest_deeper_than_a_stack() -> Result<()> {
+    fn nested(x: &tensor_aten::Tensor, depth: usize) -> Result<()> {
+        let y = tensor_autograd::enable_grad(|| ops::mul(x, x))?;
+        if depth > 0 {
+            let inner = x.clone();
+            y.register_hook(move |_| nested(&inner, depth - 1).map(|()| None))?;
+        }
+        y.backward()
+    }
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let x = leaf(&[1.0])?;
+        nested(&x, 300)?;
+        Ok(grad_of(&x))
+    });
+    let thread = thread.map_err(|error| tensor_core::Error::runtime(error.to_string()))?;
+    let grad = thread.join().unwrap_or_else(|_| Err(tensor_core::Error::runtime("the thread panicked")))?;
+    assert_eq!(grad, [602.0]);
+    Ok(())
+}

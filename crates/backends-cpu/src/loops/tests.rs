@@ -216,3 +216,32 @@ fn empty_and_scalar_views() {
     assert_eq!((v.lanes(0), v.size(0), v.at(&[]), v.lane(0, 0).get(0)), (1, 1, 4.0, 4.0));
     assert!(level() >= Level::Baseline);
 }
+
+/// Row sums of products, as kernels on views write them.
+#[cfg(not(debug_assertions))]
+fn squares<I: crate::isa::Isa>(x: &TensorRef, out: &TensorRef) -> Result<()> {
+    let (rows, cols) = (x.sizes()[0] as usize, x.sizes()[1] as usize);
+    let locked = lock(&[x], &[out])?;
+    let x = locked.read::<f32>(0)?.dense();
+    locked.write::<f32>(0)?.with_dense(|out| {
+        par_rows::<I, _>(out, rows, cols, |r, out| {
+            let row = &x[r * cols..][..cols];
+            out[0] = super::fold2(row, row, 0.0, |sum, a, b| I::mul_add(a, b, sum), |a, b| a + b);
+        });
+    });
+    Ok(())
+}
+
+/// A body that is not inlined into its level's trampoline calls the C library for each fused multiply-add: right, and twenty
+/// times slower than the baseline.
+#[cfg(not(debug_assertions))]
+#[test]
+fn bodies_over_views_are_compiled_for_their_level() {
+    let (x, out) = (dense(vec![0.5f32; 64 * 4096], &[64, 4096]), dense(vec![0f32; 64], &[64]));
+    let fastest = |run: &dyn Fn()| {
+        (0..20).map(|_| (std::time::Instant::now(), run()).0.elapsed()).min().unwrap_or_default().as_secs_f64()
+    };
+    let baseline = fastest(&|| squares::<Baseline>(&x, &out).unwrap());
+    let best = fastest(&|| with_level!(I => squares::<I>(&x, &out)).unwrap());
+    assert!(best < 3.0 * baseline, "{best} s at the best level, {baseline} s at the baseline");
+}
