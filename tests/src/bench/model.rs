@@ -81,7 +81,8 @@ fn classifier(net: nn::Sequential, shapes: &[Vec<i64>]) -> Result<Option<Job>> {
 
 /// Two convolutions, each followed by pooling, and a linear layer.
 fn cnn(channels: &[i64], side: i64) -> Result<nn::Sequential> {
-    let convolution = |i: usize| nn::Conv2d::new_opt(channels[i], channels[i + 1], 3, nn::Conv2dOptions::new().padding(1));
+    let convolution =
+        |i: usize| nn::Conv2d::new_opt(channels[i], channels[i + 1], 3, nn::Conv2dOptions::new().padding(1));
     let features = channels[2] * (side / 4) * (side / 4);
     Ok(nn::sequential![
         convolution(0)?,
@@ -132,9 +133,8 @@ impl Block {
         let qkv = self.qkv.forward(&self.ln1.forward(x)?)?;
         let qkv = qkv.view(&[b, t, 3, self.heads, d / self.heads])?.permute(&[2, 0, 3, 1, 4])?.unbind()?;
         let (q, k, v) = (&qkv[0], &qkv[1], &qkv[2]);
-        let attend = |k: &Tensor, v: &Tensor, causal| {
-            ops::scaled_dot_product_attention(q, k, v, None, 0.0, causal, None, false)
-        };
+        let attend =
+            |k: &Tensor, v: &Tensor, causal| ops::scaled_dot_product_attention(q, k, v, None, 0.0, causal, None, false);
         let y = match cache {
             None => attend(k, v, true)?,
             Some((cache, at)) => {
