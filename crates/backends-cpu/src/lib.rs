@@ -4,6 +4,12 @@
 //! `tensor-autograd`). Unsafe code lives in [`isa`], [`parallel`], [`loops`], [`simd`] and [`gemm`] alone; a kernel is
 //! written on [`loops`] (elementwise) or [`loops::views`] (everything else) without any.
 #![deny(unsafe_code)]
+// Kernels and the functions below them all have a level, needed or not.
+#![allow(clippy::extra_unused_type_parameters)]
+// Bodies without branches: `&` of comparisons, which are negated where a no-number must fall on the other side.
+#![allow(clippy::manual_range_contains, clippy::neg_cmp_op_on_partial_ord)]
+// Coefficients of fitted polynomials are what they are.
+#![allow(clippy::approx_constant)]
 
 mod attention;
 mod batch_norm;

@@ -2,8 +2,8 @@
 //! Operators of the family `complex`.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(
-    clippy::too_many_arguments,
-    clippy::type_complexity,
+    clippy::needless_lifetimes,
+    clippy::useless_conversion,
     missing_docs,
     unused_imports,
     unused_mut

@@ -2,8 +2,8 @@
 //! Operators of the family `dropout`.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(
-    clippy::too_many_arguments,
-    clippy::type_complexity,
+    clippy::needless_lifetimes,
+    clippy::useless_conversion,
     missing_docs,
     unused_imports,
     unused_mut
@@ -57,7 +57,7 @@ pub mod op {
             stack.push(r1.into());
             Ok(())
         },
-        tags: &["nondeterministic_seeded"],
+        tags: &[],
     });
     pub type NativeDropoutBackwardFn = fn(
         DispatchKeySet,
@@ -107,7 +107,7 @@ pub mod op {
                 );
             Ok(())
         },
-        tags: &["pointwise"],
+        tags: &[],
     });
     pub type DropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
     pub static DROPOUT: Op<DropoutFn> = Op::new(OpInfo {
@@ -239,7 +239,7 @@ pub mod ops {
         let keys = tls::effective(input.key_set());
         op::NATIVE_DROPOUT.kernel(keys)?(keys, input, p, train)
     }
-    /// Out form of [`native_dropout`].
+    /// `native_dropout` into tensors of its dtypes.
     ///
     /// `aten::native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))`
     pub fn native_dropout_out<'a>(
@@ -264,7 +264,7 @@ pub mod ops {
         let keys = tls::effective(grad_output.key_set() | mask.key_set());
         op::NATIVE_DROPOUT_BACKWARD.kernel(keys)?(keys, grad_output, mask, scale)
     }
-    /// Out form of [`native_dropout_backward`].
+    /// `native_dropout_backward` into tensors of its dtypes.
     ///
     /// `aten::native_dropout_backward.out(Tensor grad_output, Tensor mask, float scale, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn native_dropout_backward_out<'a>(
@@ -371,10 +371,7 @@ pub mod native {
         out0: &Tensor,
         out1: &Tensor,
     ) -> Result<()> {
-        let (r0, r1) = composite::dropout::native_dropout(input, p, train)?;
-        out::copy_into(out0, &r0)?;
-        out::copy_into(out1, &r1)?;
-        Ok(())
+        composite::dropout::native_dropout_out(input, p, train, out0, out1)
     }
     pub fn native_dropout_backward(
         _: DispatchKeySet,
@@ -391,10 +388,7 @@ pub mod native {
         scale: f64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::dropout::native_dropout_backward(grad_output, mask, scale)?,
-        )
+        composite::dropout::native_dropout_backward_out(grad_output, mask, scale, out)
     }
     pub fn dropout(
         _: DispatchKeySet,
