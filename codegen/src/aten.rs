@@ -44,7 +44,7 @@ pub fn family(name: &str, entries: &[&Entry]) -> TokenStream {
     quote! {
         #![doc = #doc]
         #![cfg_attr(rustfmt, rustfmt_skip)]
-        #![allow(clippy::too_many_arguments, clippy::type_complexity, missing_docs, unused_imports, unused_mut)]
+        #![allow(clippy::needless_lifetimes, clippy::useless_conversion, missing_docs, unused_imports, unused_mut)]
 
         use super::prelude::*;
 

@@ -193,7 +193,7 @@ pub fn family(name: &str, entries: &[&Entry], operators: &Operators) -> Result<O
     let tokens = quote! {
         #![doc = #doc]
         #![cfg_attr(rustfmt, rustfmt_skip)]
-        #![allow(clippy::too_many_arguments, clippy::type_complexity, unused_imports, unused_parens)]
+        #![allow(unused_imports, unused_parens)]
 
         use super::prelude::*;
 

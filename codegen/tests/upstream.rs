@@ -127,7 +127,8 @@ fn tags_are_upstreams() {
         let Some(row) = upstream.by_name.get(&entry.schema.full_name()) else { return Ok(()) };
         let mut theirs: Vec<&str> = row["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let mut ours: Vec<&str> = entry.tags.iter().map(String::as_str).collect();
-        (theirs.sort_unstable(), ours.sort_unstable());
+        theirs.sort_unstable();
+        ours.sort_unstable();
         if theirs == ours { Ok(()) } else { Err(format!("tags {ours:?} are {theirs:?} upstream")) }
     });
 }

@@ -250,8 +250,7 @@ pub(crate) fn grad(tensor: &Tensor) -> Option<Tensor> {
             None => return inner.owned.grad.clone(),
         }
     };
-    let grad = cell.lock().clone();
-    grad
+    cell.lock().clone()
 }
 
 /// `Tensor.grad = ..`, checked.

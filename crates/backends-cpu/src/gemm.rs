@@ -226,7 +226,7 @@ fn blocks<T: Send + Sync>(
     let threads = get_num_threads().min(work / WORTH).max(1);
     // The grid with the least to read: a block reads its rows of `a` and its columns of `b`.
     let read = |down: usize| m.div_ceil(down) + n.div_ceil(threads / down);
-    let down = (1..=threads).filter(|d| threads % d == 0).min_by_key(|&d| read(d)).unwrap_or(1);
+    let down = (1..=threads).filter(|&d| threads.is_multiple_of(d)).min_by_key(|&d| read(d)).unwrap_or(1);
     let across = threads / down;
     let size = |length: usize, parts: usize| length.div_ceil(parts).next_multiple_of(16);
     c.par_blocks(size(m, down), size(n, across), f);

@@ -328,13 +328,13 @@ pub fn einsum(equation: &str, tensors: &[&Tensor], path: Option<&[i64]>) -> Resu
 /// The product of two operands, summed over what no other one needs.
 fn contract(plan: &Plan, users: &mut [usize], mut a: Tensor, mut b: Tensor) -> Result<Tensor> {
     let (mut both, mut only_a, mut only_b) = (Dims::new(), Dims::new(), Dims::new());
-    for d in plan.kept..plan.all {
+    for (d, users) in users.iter_mut().enumerate().take(plan.all).skip(plan.kept) {
         let (in_a, in_b) = (a.sizes()[d] != 1, b.sizes()[d] != 1);
         if in_a && in_b {
-            users[d] -= 1;
+            *users -= 1;
         }
-        if users[d] == 1 && (in_a || in_b) {
-            users[d] = 0;
+        if *users == 1 && (in_a || in_b) {
+            *users = 0;
             let dims = match (in_a, in_b) {
                 (true, true) => &mut both,
                 (true, false) => &mut only_a,

@@ -140,7 +140,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
     let (low, high) =
         if self_.dtype().is_floating_point() { (-(most as i128), most as i128) } else { bounds(self_.dtype()) };
     check!((from as i128) >= low && (from as i128) <= high, "from is out of bounds for {}", short_name(self_.dtype()));
-    check!(to - 1 >= low && to - 1 <= high, "to - 1 is out of bounds for {}", short_name(self_.dtype()));
+    check!(to > low && to - 1 <= high, "to - 1 is out of bounds for {}", short_name(self_.dtype()));
     // The range as an unsigned number: 2^64 is 0.
     let range = (to - from as i128) as u64 as i64;
     fill(self_, generator, "random_from_to_cpu", |k| &k.random_from_to, [range.into(), from.into()])
@@ -297,7 +297,7 @@ fn check_std(std: &Tensor) -> Result<()> {
     check!(!std.is_complex(), "normal expects standard deviation to be non-complex");
     if std.numel() > 0 && !std.is_meta() {
         let least = ops::item(&ops::min(std)?)?;
-        check!(!(least.to_f64() < 0.0), "normal expects all elements of std >= 0.0");
+        check!(least.to_f64() >= 0.0 || least.to_f64().is_nan(), "normal expects all elements of std >= 0.0");
     }
     Ok(())
 }

@@ -282,12 +282,12 @@ fn check_grad(grad: &Tensor, x: &Tensor, sizes: &[i64], dims: usize, name: &str)
 
 fn check_sizes(grad: &Tensor, sizes: &[i64], dims: usize) -> Result<()> {
     let n = sizes.len();
-    for d in n - dims - 1..n {
+    for (d, &size) in sizes.iter().enumerate().skip(n - dims - 1) {
         let got = grad.sizes().get(d).copied();
         check!(
-            grad.dim() == n && got == Some(sizes[d]),
+            grad.dim() == n && got == Some(size),
             "Expected a tensor of dimension {n} and tensor.size[{d}] == {} but got: dimension {} and tensor.size[{d}] = {}",
-            sizes[d],
+            size,
             grad.dim(),
             got.unwrap_or(0)
         );

@@ -41,7 +41,7 @@ fn turned_weights<T: Conv>(s: &ConvShape, w: &[T], out: &mut [T]) {
 
 /// The largest divisor of `n` that is at most `most`.
 fn divisor(n: usize, most: usize) -> usize {
-    (1..=most.clamp(1, n.max(1))).rev().find(|d| n % d == 0).unwrap_or(1)
+    (1..=most.clamp(1, n.max(1))).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
 }
 
 /// The images whose windows made the results.

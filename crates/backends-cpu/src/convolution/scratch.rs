@@ -12,6 +12,8 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The box is kept: it goes back among the others.
+#[allow(clippy::box_collection)]
 fn take<T: Element>() -> Box<Vec<T>> {
     BUFFERS.with_borrow_mut(|buffers| {
         let at = buffers.iter().position(|buffer| buffer.is::<Vec<T>>());

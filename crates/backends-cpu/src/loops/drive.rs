@@ -198,8 +198,8 @@ impl<'a> Walk<'a> {
         let direct = |p: &Patch, size: usize| {
             (p.cols == 1 || p.inner == size as isize) && (p.rows == 1 || p.outer == (p.cols * size) as isize)
         };
-        for i in 0..self.base.count {
-            let (patch, size) = (patches[i], self.sizes[i]);
+        for (i, &patch) in patches.iter().enumerate().take(self.base.count) {
+            let size = self.sizes[i];
             if direct(&patch, size) {
                 addresses.list[i] = patch.at;
                 continue;
@@ -214,10 +214,10 @@ impl<'a> Walk<'a> {
             }
         }
         (self.block)(addresses.get(), n);
-        for i in 0..outputs {
-            if !direct(&patches[i], self.sizes[i]) {
+        for (i, patch) in patches.iter().enumerate().take(outputs) {
+            if !direct(patch, self.sizes[i]) {
                 // SAFETY: as above; the block wrote `n` elements of the stage.
-                unsafe { scatter(addresses.list[i], &patches[i], self.sizes[i]) };
+                unsafe { scatter(addresses.list[i], patch, self.sizes[i]) };
             }
         }
     }

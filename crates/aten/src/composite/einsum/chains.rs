@@ -49,7 +49,7 @@ pub fn linalg_multi_dot(tensors: &[&Tensor]) -> Result<Tensor> {
             end.dim()
         );
     }
-    let mut matrices: Vec<Tensor> = tensors.iter().map(|x| Tensor::clone(x)).collect();
+    let mut matrices: Vec<Tensor> = tensors.iter().copied().cloned().collect();
     if first.dim() == 1 {
         matrices[0] = ops::unsqueeze(first, 0)?;
     }
