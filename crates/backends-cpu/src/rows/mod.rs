@@ -1,6 +1,9 @@
 //! Folds of contiguous rows with many accumulators, which LLVM turns into vector code. Sums are carried in f64 from block
 //! to block, so that long rows lose nothing.
 
+#[cfg(test)]
+mod tests;
+
 use crate::simd::{Ordered, Real, RealMath};
 
 /// Independent accumulators of a row: enough to keep the vector units busy.
