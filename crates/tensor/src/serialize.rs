@@ -30,8 +30,15 @@ use tensor_nn::StateDict;
 /// When a tensor has a dtype that the format lacks (complex128) or is on the meta device; when the file cannot be written.
 pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
-    let entries = entries(state)?;
-    safetensors::serialize_to_file(entries, Some(metadata()), path).map_err(|error| failed(path, &error))
+    let bytes = save(state)?;
+    // Beside the file, so that the renaming is one step and the file has the permissions of any other.
+    let mut whole = path.as_os_str().to_owned();
+    whole.push(format!(".{}.tmp", std::process::id()));
+    let written = std::fs::write(&whole, bytes).and_then(|()| std::fs::rename(&whole, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&whole);
+    }
+    written.map_err(|error| failed(path, &error))
 }
 
 /// The bytes that [`save_file`] writes.

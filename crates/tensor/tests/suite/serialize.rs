@@ -55,6 +55,9 @@ fn models_go_through_files() {
     other.eval();
     let values = |net: &nn::Sequential| net.forward(&x).unwrap().detach().unwrap().to_vec::<f32>().unwrap();
     assert_eq!(values(&net), values(&other));
+    // Nothing is left beside the file, and it can be written over.
+    serialize::save_file(&other.state_dict().unwrap(), &file).unwrap();
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
