@@ -155,7 +155,7 @@ pub fn check_inplace(self_: &Tensor) -> Result<()> {
         view::check_creation(meta, false)?;
         if requires_grad && let Some(base) = view::base(self_) {
             check!(
-                !meta::is_leaf(&base) || !meta::requires_grad(&base),
+                !meta::is_leaf(&base),
                 "a view of a leaf Variable that requires grad is being used in an in-place operation."
             );
         }

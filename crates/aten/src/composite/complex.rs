@@ -3,7 +3,7 @@
 use tensor_core::strides::Dims;
 use tensor_core::{Result, check};
 
-use crate::{Tensor, ops};
+use crate::{Out, Tensor, iterate, kernels, ops};
 
 /// The complex conjugate; a real tensor is its own.
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
@@ -18,6 +18,13 @@ pub fn _conj(self_: &Tensor) -> Result<Tensor> {
 /// The complex conjugate; a real tensor is its own.
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
     conj(self_)
+}
+
+/// `conj_physical` in place.
+pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    let out = Out::InPlace(self_);
+    let column = |device| Ok(&kernels::pointwise(device)?.conj_physical);
+    iterate::run(iterate::unary(out, self_)?, out, "conj_cpu", column).map(drop)
 }
 
 /// The tensor itself: no lazy conjugation is ever due.

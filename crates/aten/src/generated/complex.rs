@@ -44,6 +44,17 @@ pub mod op {
         },
         tags: &["maybe_aliasing_or_mutating", "pointwise"],
     });
+    pub type ConjPhysicalFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static CONJ_PHYSICAL_: Op<ConjPhysicalFn_> = Op::new(OpInfo {
+        name: "aten::conj_physical_",
+        schema: "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::conj_physical_")?;
+            stack.push(ops::conj_physical_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RESOLVE_CONJ: Op<ResolveConjFn> = Op::new(OpInfo {
         name: "aten::resolve_conj",
@@ -134,6 +145,14 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::CONJ_PHYSICAL.kernel(keys)?(keys, self_)
     }
+    /// The complex conjugate, in place.
+    ///
+    /// `aten::conj_physical_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn conj_physical_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CONJ_PHYSICAL_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
     /// The tensor itself: conjugation is never lazy here.
     ///
     /// `aten::resolve_conj(Tensor(a) self) -> Tensor(a)`
@@ -188,6 +207,9 @@ pub mod native {
     pub fn conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::conj_physical(self_)
     }
+    pub fn conj_physical_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::complex::conj_physical_(self_)
+    }
     pub fn resolve_conj(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::resolve_conj(self_)
     }
@@ -220,6 +242,10 @@ impl Tensor {
     pub fn conj_physical(&self) -> Result<Tensor> {
         ops::conj_physical(self)
     }
+    /// See [`ops::conj_physical_`](crate::ops::conj_physical_).
+    pub fn conj_physical_(&self) -> Result<&Tensor> {
+        ops::conj_physical_(self)
+    }
     /// See [`ops::resolve_conj`](crate::ops::resolve_conj).
     pub fn resolve_conj(&self) -> Result<Tensor> {
         ops::resolve_conj(self)
@@ -233,6 +259,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::CONJ,
     &op::_CONJ,
     &op::CONJ_PHYSICAL,
+    &op::CONJ_PHYSICAL_,
     &op::RESOLVE_CONJ,
     &op::RESOLVE_NEG,
     &op::VIEW_AS_REAL,
@@ -257,6 +284,12 @@ static KERNELS: &[Registration] = &[
         &op::CONJ_PHYSICAL,
         DispatchKey::CompositeImplicitAutograd,
         &(native::conj_physical as op::ConjPhysicalFn),
+        "aten/src/composite/complex.rs",
+    ),
+    Registration::new(
+        &op::CONJ_PHYSICAL_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::conj_physical_ as op::ConjPhysicalFn_),
         "aten/src/composite/complex.rs",
     ),
     Registration::new(

@@ -40,6 +40,40 @@ fn _conj(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+/// Backward of `conj_physical_(Tensor(a!) self) -> Tensor(a!)`.
+///
+/// self: `grad.conj()`
+struct ConjPhysicalBackward1 {}
+impl Function for ConjPhysicalBackward1 {
+    fn name(&self) -> &'static str {
+        "ConjPhysicalBackward1"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::conj(grad)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn conj_physical_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::CONJ_PHYSICAL_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = ConjPhysicalBackward1 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
 /// Backward of `view_as_real(Tensor(a) self) -> Tensor(a)`.
 ///
 /// self: `view_as_complex(grad.contiguous())`
@@ -120,6 +154,12 @@ static KERNELS: &[Registration] = &[
         &op::_CONJ,
         DispatchKey::Autograd,
         &(_conj as op::_ConjFn),
+        "autograd/src/generated/complex.rs",
+    ),
+    Registration::new(
+        &op::CONJ_PHYSICAL_,
+        DispatchKey::Autograd,
+        &(conj_physical_ as op::ConjPhysicalFn_),
         "autograd/src/generated/complex.rs",
     ),
     Registration::new(
