@@ -29,50 +29,54 @@ fn extents(x: &Tensor) -> (usize, usize, usize) {
     }
 }
 
-/// Two sums of each channel over a pair of tensors: `sum f(channel, a, b)`, both in f64.
-#[inline(always)]
+/// Two sums of each channel over a pair of tensors: `sum f(p, a, b)` in f64, with a number `p` for each channel.
 fn channel_sums<I: Isa, T: RealFloating>(
-    a: &[T],
-    b: &[T],
+    (a, b, p): (&[T], &[T], &[T::Op]),
     (n, c, s): (usize, usize, usize),
-    f: impl Fn(usize, T, T) -> (T::Op, T::Op) + Sync,
+    f: impl Fn(T::Op, T, T) -> (T::Op, T::Op) + Sync,
 ) -> (Vec<f64>, Vec<f64>) {
     let image = c * s;
     let chunk = (GRAIN / (image * 2)).max(1).max(n.div_ceil(PARTS));
     let part = |begin: usize, end: usize| {
         let mut sums = (vec![0.0; c], vec![0.0; c]);
+        let mut run = (vec![T::Op::ZERO; c], vec![T::Op::ZERO; c]);
         let (a, b) = (&a[begin * image..end * image], &b[begin * image..end * image]);
         if s >= LONG {
-            for (a, b) in a.chunks(image).zip(b.chunks(image)) {
-                for (channel, (a, b)) in a.chunks(s).zip(b.chunks(s)).enumerate() {
-                    let of = rows::sums(a, b, |a, b| f(channel, a, b));
-                    (sums.0[channel], sums.1[channel]) = (sums.0[channel] + of.0, sums.1[channel] + of.1);
+            I::run(|| {
+                for (a, b) in a.chunks(image).zip(b.chunks(image)) {
+                    let channels = sums.0.iter_mut().zip(&mut sums.1).zip(p);
+                    for (((first, second), p), (a, b)) in channels.zip(a.chunks(s).zip(b.chunks(s))) {
+                        let of = rows::sums(a, b, |a, b| f(*p, a, b));
+                        (*first, *second) = (*first + of.0, *second + of.1);
+                    }
                 }
-            }
+            });
             return sums;
         }
-        let mut run = (vec![T::Op::ZERO; c], vec![T::Op::ZERO; c]);
         for (a, b) in a.chunks(image * DEPTH).zip(b.chunks(image * DEPTH)) {
             run.0.fill(T::Op::ZERO);
             run.1.fill(T::Op::ZERO);
-            for (a, b) in a.chunks(image).zip(b.chunks(image)) {
-                let sums = run.0.iter_mut().zip(&mut run.1).enumerate();
-                if s == 1 {
-                    for ((channel, (first, second)), (a, b)) in sums.zip(a.iter().zip(b)) {
-                        let of = f(channel, *a, *b);
-                        (*first, *second) = (first.add(of.0), second.add(of.1));
-                    }
-                } else {
-                    for ((channel, (first, second)), (a, b)) in sums.zip(a.chunks(s).zip(b.chunks(s))) {
-                        for (a, b) in a.iter().zip(b) {
-                            let of = f(channel, *a, *b);
+            let run = (&mut run.0[..], &mut run.1[..]);
+            I::run(|| {
+                for (a, b) in a.chunks(image).zip(b.chunks(image)) {
+                    let channels = run.0.iter_mut().zip(run.1.iter_mut()).zip(p);
+                    if s == 1 {
+                        for (((first, second), p), (a, b)) in channels.zip(a.iter().zip(b)) {
+                            let of = f(*p, *a, *b);
                             (*first, *second) = (first.add(of.0), second.add(of.1));
+                        }
+                    } else {
+                        for (((first, second), p), (a, b)) in channels.zip(a.chunks(s).zip(b.chunks(s))) {
+                            for (a, b) in a.iter().zip(b) {
+                                let of = f(*p, *a, *b);
+                                (*first, *second) = (first.add(of.0), second.add(of.1));
+                            }
                         }
                     }
                 }
-            }
-            sums.0.iter_mut().zip(&run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
-            sums.1.iter_mut().zip(&run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+            });
+            sums.0.iter_mut().zip(&*run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+            sums.1.iter_mut().zip(&*run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
         }
         sums
     };
@@ -81,23 +85,22 @@ fn channel_sums<I: Isa, T: RealFloating>(
         a.1.iter_mut().zip(b.1).for_each(|(a, b)| *a += b);
         a
     };
-    parallel_reduce(n, chunk, (vec![0.0; c], vec![0.0; c]), |begin, end| I::run(|| part(begin, end)), add)
+    parallel_reduce(n, chunk, (vec![0.0; c], vec![0.0; c]), part, add)
 }
 
-/// `out = finish(a, b, channel)` for each element.
-#[inline(always)]
+/// `out = finish(a, b, p)` for each element, with four numbers `p` for each channel.
 fn map_channels<I: Isa, T: RealFloating>(
     out: &mut [T],
-    a: &[T],
-    b: &[T],
+    (a, b, p): (&[T], &[T], [&[T::Op]; 4]),
     (n, c, s): (usize, usize, usize),
-    finish: impl Fn(T::Op, T::Op, usize) -> T::Op + Sync,
+    finish: impl Fn(T::Op, T::Op, [T::Op; 4]) -> T::Op + Sync,
 ) {
+    let at = |channel: usize| [p[0][channel], p[1][channel], p[2][channel], p[3][channel]];
     if s >= LONG {
         par_rows::<I, T>(out, n * c, s * 2, |i, out| {
-            let channel = i % c;
+            let p = at(i % c);
             for ((out, a), b) in out.iter_mut().zip(&a[i * s..]).zip(&b[i * s..]) {
-                *out = T::down(finish(a.up(), b.up(), channel));
+                *out = T::down(finish(a.up(), b.up(), p));
             }
         });
     } else {
@@ -105,13 +108,15 @@ fn map_channels<I: Isa, T: RealFloating>(
         par_rows::<I, T>(out, n, image * 2, |i, out| {
             let (a, b) = (&a[i * image..][..image], &b[i * image..][..image]);
             if s == 1 {
-                for (channel, ((out, a), b)) in out.iter_mut().zip(a).zip(b).enumerate() {
-                    *out = T::down(finish(a.up(), b.up(), channel));
+                let numbers = p[0].iter().zip(p[1]).zip(p[2].iter().zip(p[3]));
+                for (((out, a), b), ((p, q), (r, s))) in out.iter_mut().zip(a).zip(b).zip(numbers) {
+                    *out = T::down(finish(a.up(), b.up(), [*p, *q, *r, *s]));
                 }
             } else {
                 for (channel, ((out, a), b)) in out.chunks_mut(s).zip(a.chunks(s)).zip(b.chunks(s)).enumerate() {
+                    let p = at(channel);
                     for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                        *out = T::down(finish(a.up(), b.up(), channel));
+                        *out = T::down(finish(a.up(), b.up(), p));
                     }
                 }
             }
@@ -137,6 +142,7 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
     place.extend(with_options(&[], &[mean, var]));
     let locked = lock(&reads, &writes)?;
     let x = locked.read::<T>(0)?.dense();
+    let x: &[T] = &x;
     let mut next = 1;
     let weight = parameter::<T::Op>(&locked, &mut next, norm.weight.is_some())?;
     let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
@@ -147,11 +153,12 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
             let value = T::Op::from_f64(value);
             Real::to_f64(if norm.rounded { T::down(value).up() } else { value })
         };
-        let (sums, _) = channel_sums::<I, T>(&x, &x, shape, |_, x, _| (x.up(), T::Op::ZERO));
+        let none = vec![T::Op::ZERO; c];
+        let (sums, _) = channel_sums::<I, T>((x, x, &none), shape, |_, x, _| (x.up(), T::Op::ZERO));
         let means: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
         let centres: Vec<T::Op> = means.iter().map(|&mean| T::Op::from_f64(mean)).collect();
-        let (spreads, _) = channel_sums::<I, T>(&x, &x, shape, |channel, x, _| {
-            let d = x.up().sub(centres[channel]);
+        let (spreads, _) = channel_sums::<I, T>((x, x, &centres), shape, |centre, x, _| {
+            let d = x.up().sub(centre);
             (d.mul(d), T::Op::ZERO)
         });
         let (mut save_mean, mut save_invstd) = (locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
@@ -189,8 +196,8 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
     let term = |i: usize| bias.as_ref().map_or(0.0, |b| Real::to_f64(b[i])) - moments[i].0 * scale(i);
     let terms: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(term(i))).collect();
     locked.write::<T>(0)?.with_dense(|out| {
-        let finish = |x: T::Op, _: T::Op, i: usize| x.mul_add::<I>(scales[i], terms[i]);
-        map_channels::<I, T>(out, &x, &x, shape, finish);
+        let numbers = [&scales[..], &terms, &scales, &scales];
+        map_channels::<I, T>(out, (x, x, numbers), shape, |x, _, [scale, term, ..]| x.mul_add::<I>(scale, term));
     });
     Ok(())
 }
@@ -209,6 +216,7 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let reads = with_options(&[grad, x], &[pair[0], pair[1], norm.weight]);
     let locked = lock(&reads, &with_options(&[], &grads))?;
     let (grad, x) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
+    let (grad, x): (&[T], &[T]) = (&grad, &x);
     let (mean, second) = (locked.read::<T::Op>(2)?.dense(), locked.read::<T::Op>(3)?.dense());
     let invstd = |i: usize| {
         let second = Real::to_f64(second[i]);
@@ -217,7 +225,7 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
     // Gradients of the input in evaluation need no sums.
     let (sums, dots) = if training || grads[1].is_some() || grads[2].is_some() {
-        channel_sums::<I, T>(&grad, &x, shape, |channel, g, x| (g.up(), g.up().mul(x.up().sub(mean[channel]))))
+        channel_sums::<I, T>((grad, x, &mean), shape, |mean, g, x| (g.up(), g.up().mul(x.up().sub(mean))))
     } else {
         (vec![0.0; c], vec![0.0; c])
     };
@@ -232,11 +240,13 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
                 let centre: Vec<T::Op> = sums.iter().map(|sum| T::Op::from_f64(sum / count)).collect();
                 let slope = |i: usize| dots[i] * invstd(i) * invstd(i) / count;
                 let slopes: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(slope(i))).collect();
-                map_channels::<I, T>(out, &grad, &x, shape, |g, x, i| {
-                    g.sub(centre[i]).sub(x.sub(mean[i]).mul(slopes[i])).mul(scales[i])
+                let numbers = [&centre[..], &mean, &slopes, &scales];
+                map_channels::<I, T>(out, (grad, x, numbers), shape, |g, x, [centre, mean, slope, scale]| {
+                    g.sub(centre).sub(x.sub(mean).mul(slope)).mul(scale)
                 });
             } else {
-                map_channels::<I, T>(out, &grad, &x, shape, |g, _, i| g.mul(scales[i]));
+                let numbers = [&scales[..]; 4];
+                map_channels::<I, T>(out, (grad, x, numbers), shape, |g, _, [scale, ..]| g.mul(scale));
             }
         });
     }

@@ -53,18 +53,19 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
     let mut next = 1;
     let weight = parameter::<T::Op>(&locked, &mut next, norm.weight.is_some())?;
     let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
+    let (x, weight, bias): (&[T], _, _) = (&x, weight.as_deref(), bias.as_deref());
     let (mut out, mut mean, mut rstd) = (locked.write::<T>(0)?, locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
     let length = k * s;
     let row = |i: usize, out: &mut [T], mean: &mut [T::Op], rstd: &mut [T::Op]| {
         let x = &x[i * length..][..length];
-        let (centre, spread) = rows::moments(x, |x: T| x.up());
+        let (centre, spread) = rows::moments(x);
         let scale = 1.0 / (spread / length as f64 + eps).sqrt();
         let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
         if let ([mean], [rstd]) = (mean, rstd) {
             (*mean, *rstd) = (centre, scale);
         }
         let channels = i % norm.groups * k..(i % norm.groups + 1) * k;
-        let (weight, bias) = (weight.as_ref().map(|w| &w[channels.clone()]), bias.as_ref().map(|b| &b[channels]));
+        let (weight, bias) = (weight.map(|w| &w[channels.clone()]), bias.map(|b| &b[channels]));
         affine::<I, T>(out, x, (centre, scale), (weight, bias), s);
     };
     out.with_dense(|out| {
@@ -108,6 +109,18 @@ fn affine<I: Isa, T: RealFloating>(
 /// Partial gradients of weight and bias.
 type Partial<O> = (Vec<O>, Vec<O>);
 
+/// What a backward pass reads.
+#[derive(Clone, Copy)]
+struct Inputs<'a, T, O> {
+    grad: &'a [T],
+    x: &'a [T],
+    mean: &'a [O],
+    rstd: &'a [O],
+    weight: Option<&'a [O]>,
+    /// groups, K, S
+    shape: (usize, usize, usize),
+}
+
 /// `grad_input = rstd * (h - mean(h) - y * mean(h * y))` with `y = (x - mean) * rstd`; `grad_weight = sum(g * y)` and
 /// `grad_bias = sum(g)` over the rows and the S elements of a channel.
 pub fn norm_backward<I: Isa, T: RealFloating>(
@@ -122,40 +135,35 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let (grad, x) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
     let (mean, rstd) = (locked.read::<T::Op>(2)?.dense(), locked.read::<T::Op>(3)?.dense());
     let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
-    let parameters = grads[1].is_some() || grads[2].is_some();
+    let shape = (norm.groups, k, s);
+    let inputs = Inputs { grad: &grad, x: &x, mean: &mean, rstd: &rstd, weight: weight.as_deref(), shape };
     let (length, channels) = (k * s, norm.groups * k);
+    let summed = if grads[1].is_some() || grads[2].is_some() { channels } else { 0 };
     // Chunks depend on the shape alone, so the order of the sums does as well.
     let chunk = (GRAIN / (length * WORK).max(1)).max(1).max(m.div_ceil(PARTS));
     let parts: Vec<Mutex<Option<Partial<T::Op>>>> = (0..m.div_ceil(chunk)).map(|_| Mutex::new(None)).collect();
-    let rows = |begin: usize, end: usize, mut out: Option<&mut [T]>| {
-        let sized = if parameters { channels } else { 0 };
-        let mut part = (vec![T::Op::ZERO; sized], vec![T::Op::ZERO; sized]);
-        for i in begin..end {
-            let (grad, x) = (&grad[i * length..][..length], &x[i * length..][..length]);
-            let own = i % norm.groups * k..(i % norm.groups + 1) * k;
-            let weight = weight.as_ref().map(|w| &w[own.clone()]);
-            if let Some(out) = &mut out {
-                let out = &mut out[(i - begin) * length..][..length];
-                row_backward::<I, T>(out, grad, x, (mean[i], rstd[i]), weight, s);
-            }
-            if parameters {
-                let part = (&mut part.0[own.clone()], &mut part.1[own]);
-                accumulate::<I, T>(part, grad, x, (mean[i], rstd[i]), s);
-            }
-        }
-        *parts[begin / chunk].lock() = Some(part);
-    };
+    let partial = || (vec![T::Op::ZERO; summed], vec![T::Op::ZERO; summed]);
     let mut next = 0;
     if grads[0].is_some() {
         next = 1;
         locked.write::<T>(0)?.with_dense(|out| {
-            par_chunks::<I, T>(out, chunk * length, |start, part| {
-                let begin = start / length.max(1);
-                rows(begin, begin + part.len() / length.max(1), Some(part));
+            par_chunks::<I, T>(out, chunk * length, |start, out| {
+                let (begin, mut part) = (start / length, partial());
+                for (i, out) in out.chunks_mut(length).enumerate() {
+                    row_backward::<I, T>(out, inputs, begin + i);
+                    if summed > 0 {
+                        accumulate::<I, T>(&mut part, inputs, begin + i);
+                    }
+                }
+                *parts[begin / chunk].lock() = Some(part);
             })
         });
     } else {
-        parallel_for(m, chunk, |begin, end| I::run(|| rows(begin, end, None)));
+        parallel_for(m, chunk, |begin, end| {
+            let mut part = partial();
+            I::run(|| (begin..end).for_each(|i| accumulate::<I, T>(&mut part, inputs, i)));
+            *parts[begin / chunk].lock() = Some(part);
+        });
     }
     let mut sums = (vec![T::Op::ZERO; channels], vec![T::Op::ZERO; channels]);
     for part in parts.into_iter().filter_map(Mutex::into_inner) {
@@ -171,15 +179,20 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     Ok(())
 }
 
+impl<'a, T: RealFloating> Inputs<'a, T, T::Op> {
+    /// Gradient, input and weight of a row.
+    #[inline(always)]
+    fn row(&self, i: usize) -> (&'a [T], &'a [T], Option<&'a [T::Op]>) {
+        let (groups, k, s) = self.shape;
+        let (at, own) = (i * k * s, i % groups * k);
+        (&self.grad[at..at + k * s], &self.x[at..at + k * s], self.weight.map(|w| &w[own..own + k]))
+    }
+}
+
 #[inline(always)]
-fn row_backward<I: Isa, T: RealFloating>(
-    out: &mut [T],
-    grad: &[T],
-    x: &[T],
-    (mean, rstd): (T::Op, T::Op),
-    weight: Option<&[T::Op]>,
-    s: usize,
-) {
+fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T::Op>, i: usize) {
+    let (grad, x, weight) = inputs.row(i);
+    let (mean, rstd, s) = (inputs.mean[i], inputs.rstd[i], inputs.shape.2);
     let n = grad.len() as f64;
     let normal = |x: T| x.up().sub(mean).mul(rstd);
     let finish = |h: T::Op, x: T, a: T::Op, b: T::Op| T::down(h.sub(a).sub(normal(x).mul(b)).mul(rstd));
@@ -192,11 +205,12 @@ fn row_backward<I: Isa, T: RealFloating>(
             }
         }
         Some(weight) if s == 1 => {
-            // The row's `h` is kept: a row lies in the first-level cache.
-            let h: Vec<T::Op> = grad.iter().zip(weight).map(|(g, w)| g.up().mul(*w)).collect();
-            let (a, b) = means(rows::sums(&h, x, |h: T::Op, x| (h, h.mul(normal(x)))));
-            for ((out, h), x) in out.iter_mut().zip(&h).zip(x) {
-                *out = finish(*h, *x, a, b);
+            let (a, b) = means(rows::sums3(grad, weight, x, |g: T, w: T::Op, x| {
+                let h = g.up().mul(w);
+                (h, h.mul(normal(x)))
+            }));
+            for (((out, g), w), x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
+                *out = finish(g.up().mul(*w), *x, a, b);
             }
         }
         Some(weight) => {
@@ -218,17 +232,14 @@ fn row_backward<I: Isa, T: RealFloating>(
 
 /// Adds a row's share to the gradients of weight and bias.
 #[inline(always)]
-fn accumulate<I: Isa, T: RealFloating>(
-    (weight, bias): (&mut [T::Op], &mut [T::Op]),
-    grad: &[T],
-    x: &[T],
-    (mean, rstd): (T::Op, T::Op),
-    s: usize,
-) {
+fn accumulate<I: Isa, T: RealFloating>(part: &mut Partial<T::Op>, inputs: Inputs<'_, T, T::Op>, i: usize) {
+    let (grad, x, _) = inputs.row(i);
+    let (mean, rstd, (groups, k, s)) = (inputs.mean[i], inputs.rstd[i], inputs.shape);
+    let own = i % groups * k;
     // As PyTorch does: one rounding less than `(x - mean) * rstd`, another result where that is 0.
     let term = mean.mul(rstd).neg();
     let normal = |x: T| x.up().mul_add::<I>(rstd, term);
-    let sums = weight.iter_mut().zip(bias);
+    let sums = part.0[own..own + k].iter_mut().zip(&mut part.1[own..own + k]);
     if s == 1 {
         for (((weight, bias), g), x) in sums.zip(grad).zip(x) {
             *weight = weight.mul_accumulate::<I>(g.up(), normal(*x));

@@ -52,37 +52,42 @@ fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -
     let rounded = x.dim() == 2;
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
     let x = locked.read::<T>(0)?.dense();
+    let x: &[T] = &x;
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
             par_rows::<I, T>(out, a, r * EXP, |i, out| row::<I, T, LOG>(out, &x[i * r..][..r], rounded));
         } else if a >= PLANES || a * r * b < GRAIN {
             par_rows::<I, T>(out, a, r * b * EXP, |i, out| plane::<I, T, LOG>(out, &x[i * r * b..][..r * b], b));
         } else {
-            columns::<I, T, LOG>(out, &x, (a, r, b));
+            columns::<I, T, LOG>(out, x, (a, r, b));
         }
     });
     Ok(())
 }
 
 #[inline(always)]
+fn exp_from<I: Isa, T: RealFloating>(x: T, max: T::Op) -> T::Op {
+    x.up().sub(max).exp::<I>()
+}
+
+#[inline(always)]
 fn row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], rounded: bool) {
     let max = rows::max(x);
-    let exp = |x: T| x.up().sub(max).exp::<I>();
     if LOG {
-        let sum = T::Op::from_f64(rows::sum(x, exp));
+        let sum = T::Op::from_f64(rows::sum(x, |x| exp_from::<I, T>(x, max)));
         let log = if rounded { T::down(sum).up() } else { sum }.log::<I>();
         for (out, x) in out.iter_mut().zip(x) {
             *out = T::down(x.up().sub(max).sub(log));
         }
     } else if exact::<T>() {
-        let sum = T::Op::from_f64(rows::map_sum(out, x, T::down, exp));
+        let sum = T::Op::from_f64(rows::map_sum(out, x, |x| exp_from::<I, T>(x, max)));
         for out in out {
             *out = T::down(out.up().div(sum));
         }
     } else {
-        let sum = T::Op::from_f64(rows::sum(x, exp));
+        let sum = T::Op::from_f64(rows::sum(x, |x| exp_from::<I, T>(x, max)));
         for (out, &x) in out.iter_mut().zip(x) {
-            *out = T::down(exp(x).div(sum));
+            *out = T::down(exp_from::<I, T>(x, max).div(sum));
         }
     }
 }
@@ -127,7 +132,9 @@ fn plane<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], b: us
         let width = COLUMNS.min(b - column);
         let (max, mut sum) = moments::<I, T>(&x[column..], b, width);
         if LOG {
-            sum = sum.map(|sum| sum.log::<I>());
+            for sum in &mut sum {
+                *sum = sum.log::<I>();
+            }
         }
         for (out, x) in out[column..].chunks_mut(b).zip(x[column..].chunks(b)) {
             for (((out, x), max), sum) in out[..width].iter_mut().zip(x).zip(&max).zip(&sum) {
@@ -167,34 +174,40 @@ fn columns<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], (a,
 
 /// `out = (grad - sum(grad * output)) * output`
 pub fn softmax_backward<I: Isa, T: RealFloating>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
-    backward::<I, T>(out, grad, output, |grad, y| grad.mul(y), |grad, y, sum| grad.sub(sum).mul(y))
+    backward::<I, T, false>(out, grad, output)
 }
 
 /// `out = grad - exp(output) * sum(grad)`
 pub fn log_softmax_backward<I: Isa, T: RealFloating>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
-    backward::<I, T>(out, grad, output, |grad, _| grad, |grad, y, sum| grad.sub(y.exp::<I>().mul(sum)))
+    backward::<I, T, true>(out, grad, output)
 }
 
-/// `out = finish(grad, y, sum(term(grad, y)))`
+/// What a gradient sums along the dimension.
 #[inline(always)]
-fn backward<I: Isa, T: RealFloating>(
-    out: &Tensor,
-    grad: &Tensor,
-    output: &Tensor,
-    term: impl Fn(T::Op, T::Op) -> T::Op + Sync + Copy,
-    finish: impl Fn(T::Op, T::Op, T::Op) -> T::Op + Sync + Copy,
-) -> Result<()> {
+fn term<T: RealFloating, const LOG: bool>(grad: T, y: T) -> T::Op {
+    if LOG { grad.up() } else { grad.up().mul(y.up()) }
+}
+
+/// A gradient from that sum.
+#[inline(always)]
+fn gradient<I: Isa, T: RealFloating, const LOG: bool>(grad: T, y: T, sum: T::Op) -> T {
+    let (grad, y) = (grad.up(), y.up());
+    T::down(if LOG { grad.sub(y.exp::<I>().mul(sum)) } else { grad.sub(sum).mul(y) })
+}
+
+fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
     let (a, r, b) = extents(grad);
     let locked = lock(&[grad.as_impl(), output.as_impl()], &[out.as_impl()])?;
     let (grad, y) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
+    let (grad, y): (&[T], &[T]) = (&grad, &y);
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
             par_rows::<I, T>(out, a, r * EXP, |i, out| {
                 let (grad, y) = (&grad[i * r..][..r], &y[i * r..][..r]);
-                let sum = rows::sums(grad, y, |grad, y| (term(grad.up(), y.up()), T::Op::ZERO)).0;
+                let sum = rows::sums(grad, y, |grad, y| (term::<T, LOG>(grad, y), T::Op::ZERO)).0;
                 let sum = T::Op::from_f64(sum);
                 for ((out, grad), y) in out.iter_mut().zip(grad).zip(y) {
-                    *out = T::down(finish(grad.up(), y.up(), sum));
+                    *out = gradient::<I, T, LOG>(*grad, *y, sum);
                 }
             });
             return;
@@ -211,7 +224,7 @@ fn backward<I: Isa, T: RealFloating>(
                 for i in 0..r {
                     let at = first + i * b;
                     for ((sum, grad), y) in sums.iter_mut().zip(&grad[at..at + width]).zip(&y[at..at + width]) {
-                        *sum = sum.add(term(grad.up(), y.up()));
+                        *sum = sum.add(term::<T, LOG>(*grad, *y));
                     }
                 }
                 done += width;
@@ -220,7 +233,7 @@ fn backward<I: Isa, T: RealFloating>(
         par_rows::<I, T>(out, a * r, b * EXP, |i, out| {
             let (at, sums) = (i * b, &sums[i / r * b..][..b]);
             for (((out, grad), y), sum) in out.iter_mut().zip(&grad[at..]).zip(&y[at..]).zip(sums) {
-                *out = T::down(finish(grad.up(), y.up(), *sum));
+                *out = gradient::<I, T, LOG>(*grad, *y, *sum);
             }
         });
     });

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::simd::{Ordered, Real, RealMath};
+use crate::simd::{Arith, Math, Ordered, Real, RealFloating, RealMath};
 
 /// Independent accumulators of a row: enough to keep the vector units busy.
 pub const WIDTH: usize = 32;
@@ -24,20 +24,48 @@ fn total<O: RealMath>(mut acc: [O; WIDTH]) -> f64 {
     Real::to_f64(acc[0])
 }
 
+/// A full run of a row, or what is left of one, filled up with its first element.
+#[inline(always)]
+fn run<A: Copy>(chunk: &[A]) -> [A; WIDTH] {
+    if let Some(full) = chunk.first_chunk::<WIDTH>() {
+        return *full;
+    }
+    let mut padded = [chunk[0]; WIDTH];
+    for (to, from) in padded.iter_mut().zip(chunk) {
+        *to = *from;
+    }
+    padded
+}
+
+/// Adds the first `n` values of a run.
+#[inline(always)]
+fn add<O: RealMath>(acc: &mut [O; WIDTH], values: &[O; WIDTH], n: usize) {
+    if n == WIDTH {
+        for (acc, value) in acc.iter_mut().zip(values) {
+            *acc = acc.add(*value);
+        }
+    } else {
+        for (acc, value) in acc.iter_mut().zip(&values[..n]) {
+            *acc = acc.add(*value);
+        }
+    }
+}
+
+// The folds call `f` in one place each: a body that is called in two may not be inlined, and then it is not compiled for the
+// level of its caller.
+
 /// `sum f(a)`
 #[inline(always)]
 pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
     let mut sum = 0.0;
     for a in a.chunks(BLOCK) {
         let mut acc = [O::ZERO; WIDTH];
-        let (runs, rest) = a.as_chunks::<WIDTH>();
-        for run in runs {
-            for (acc, &a) in acc.iter_mut().zip(run) {
-                *acc = acc.add(f(a));
+        for a in a.chunks(WIDTH) {
+            let (from, mut values) = (run(a), [O::ZERO; WIDTH]);
+            for i in 0..WIDTH {
+                values[i] = f(from[i]);
             }
-        }
-        for (acc, &a) in acc.iter_mut().zip(rest) {
-            *acc = acc.add(f(a));
+            add(&mut acc, &values, a.len());
         }
         sum += total(acc);
     }
@@ -47,20 +75,28 @@ pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
 /// `sum f(a, b).0` and `sum f(a, b).1`
 #[inline(always)]
 pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> (O, O)) -> (f64, f64) {
+    sums3(a, b, b, |a, b, _| f(a, b))
+}
+
+/// `sum f(a, b, c).0` and `sum f(a, b, c).1`
+#[inline(always)]
+pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
+    a: &[A],
+    b: &[B],
+    c: &[C],
+    f: impl Fn(A, B, C) -> (O, O),
+) -> (f64, f64) {
     let mut sums = (0.0, 0.0);
-    for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
+    for ((a, b), c) in a.chunks(BLOCK).zip(b.chunks(BLOCK)).zip(c.chunks(BLOCK)) {
         let (mut first, mut second) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-        let ((runs_a, rest_a), (runs_b, rest_b)) = (a.as_chunks::<WIDTH>(), b.as_chunks::<WIDTH>());
-        for (a, b) in runs_a.iter().zip(runs_b) {
-            for (((first, second), &a), &b) in first.iter_mut().zip(&mut second).zip(a).zip(b) {
-                let (x, y) = f(a, b);
-                (*first, *second) = (first.add(x), second.add(y));
+        for ((a, b), c) in a.chunks(WIDTH).zip(b.chunks(WIDTH)).zip(c.chunks(WIDTH)) {
+            let (from_a, from_b, from_c) = (run(a), run(b), run(c));
+            let (mut x, mut y) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
+            for i in 0..WIDTH {
+                (x[i], y[i]) = f(from_a[i], from_b[i], from_c[i]);
             }
-        }
-        let rest = rest_a.iter().zip(rest_b);
-        for ((first, second), (&a, &b)) in first.iter_mut().zip(&mut second).zip(rest) {
-            let (x, y) = f(a, b);
-            (*first, *second) = (first.add(x), second.add(y));
+            add(&mut first, &x, a.len());
+            add(&mut second, &y, a.len());
         }
         sums = (sums.0 + total(first), sums.1 + total(second));
     }
@@ -69,22 +105,19 @@ pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) ->
 
 /// `out = f(a)`, and the sum of what was computed, before it was rounded to the element type.
 #[inline(always)]
-pub fn map_sum<A: Copy, B, O: RealMath>(out: &mut [B], a: &[A], down: impl Fn(O) -> B, f: impl Fn(A) -> O) -> f64 {
+pub fn map_sum<T: RealFloating>(out: &mut [T], a: &[T], f: impl Fn(T) -> T::Op) -> f64 {
     let mut sum = 0.0;
     for (out, a) in out.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
-        let mut acc = [O::ZERO; WIDTH];
-        let ((runs_out, rest_out), (runs, rest)) = (out.as_chunks_mut::<WIDTH>(), a.as_chunks::<WIDTH>());
-        for (out, run) in runs_out.iter_mut().zip(runs) {
-            for ((acc, out), &a) in acc.iter_mut().zip(out).zip(run) {
-                let value = f(a);
-                *out = down(value);
-                *acc = acc.add(value);
+        let mut acc = [T::Op::ZERO; WIDTH];
+        for (out, a) in out.chunks_mut(WIDTH).zip(a.chunks(WIDTH)) {
+            let (from, mut values) = (run(a), [T::Op::ZERO; WIDTH]);
+            for i in 0..WIDTH {
+                values[i] = f(from[i]);
             }
-        }
-        for ((acc, out), &a) in acc.iter_mut().zip(rest_out).zip(rest) {
-            let value = f(a);
-            *out = down(value);
-            *acc = acc.add(value);
+            for (out, value) in out.iter_mut().zip(&values) {
+                *out = T::down(*value);
+            }
+            add(&mut acc, &values, a.len());
         }
         sum += total(acc);
     }
@@ -104,16 +137,20 @@ pub fn max<T: Ordered>(row: &[T]) -> T::Op {
     for (acc, x) in acc.iter_mut().zip(rest) {
         *acc = x.up().maximum(*acc);
     }
-    acc.into_iter().fold(T::Op::LOWEST, Real::maximum)
+    let mut max = T::Op::LOWEST;
+    for value in acc {
+        max = max.maximum(value);
+    }
+    max
 }
 
 /// The mean and the sum of squared distances from it. The mean of nothing is 0.
 #[inline(always)]
-pub fn moments<A: Copy, O: RealMath>(a: &[A], up: impl Fn(A) -> O + Copy) -> (f64, f64) {
-    let mean = if a.is_empty() { 0.0 } else { sum(a, up) / a.len() as f64 };
-    let centre = O::from_f64(mean);
-    let spread = sum(a, |a| {
-        let d = up(a).sub(centre);
+pub fn moments<T: RealFloating>(a: &[T]) -> (f64, f64) {
+    let mean = if a.is_empty() { 0.0 } else { sum(a, |a: T| a.up()) / a.len() as f64 };
+    let centre = T::Op::from_f64(mean);
+    let spread = sum(a, |a: T| {
+        let d = a.up().sub(centre);
         d.mul(d)
     });
     (mean, spread)
