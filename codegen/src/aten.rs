@@ -413,7 +413,7 @@ fn methods(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
         });
         let result = types::caller_result(schema, &TokenStream::new());
         let generics = schema.args.iter().any(|arg| rest(&arg) && types::is_tensor(&arg.ty)).then(|| quote!(<'o>));
-        let doc = format!(" See [`ops::{}`](crate::ops::{}).", op.stem, op.stem);
+        let doc = format!(" See [`ops::{}`].", op.stem);
         quote! {
             #[doc = #doc]
             pub fn #name #generics(&self, #(#params),*) -> Result<#result> { ops::#caller(#(#args),*) }

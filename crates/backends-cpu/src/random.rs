@@ -19,12 +19,12 @@ fn row<I: Isa, T: Element>(
     Ok(())
 }
 
-/// Uniform numbers of [numbers[0], numbers[1]).
+/// Uniform numbers of [`numbers[0]`, `numbers[1]`).
 pub fn uniform<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
     row::<I, T>(out, generator, |out, state| state.uniform_fill(out, numbers[0].to_f64(), numbers[1].to_f64()))
 }
 
-/// Normal numbers of mean numbers[0] and deviation numbers[1], in blocks from 16 elements on.
+/// Normal numbers of mean `numbers[0]` and deviation `numbers[1]`, in blocks from 16 elements on.
 pub fn normal<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
     row::<I, T>(out, generator, |out, state| state.normal_fill(out, numbers[0].to_f64(), numbers[1].to_f64()))
 }
@@ -43,7 +43,7 @@ pub fn normal_serial<I: Isa, T: Real + Element>(
     })
 }
 
-/// Exponential numbers of rate numbers[0].
+/// Exponential numbers of rate `numbers[0]`.
 pub fn exponential<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
     row::<I, T>(out, generator, |out, state| {
         for out in out {
@@ -52,7 +52,7 @@ pub fn exponential<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generato
     })
 }
 
-/// 1 with probability numbers[0], else 0.
+/// 1 with probability `numbers[0]`, else 0.
 pub fn bernoulli<I: Isa, T: Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
     let [zero, one] = [0, 1].map(|v| T::from_scalar(Scalar::Int(v)));
     let p = numbers[0].to_f64();
@@ -76,7 +76,7 @@ pub fn bernoulli_each<I: Isa, T: Element>(out: &Tensor, p: &Tensor, generator: &
     Ok(())
 }
 
-/// Whole numbers of [base, base + range): numbers[0] is the range as an unsigned number, numbers[1] the base.
+/// Whole numbers of [base, base + range): `numbers[0]` is the range as an unsigned number, `numbers[1]` the base.
 pub fn random_from_to<I: Isa, T: Whole + Element>(
     out: &Tensor,
     generator: &Generator,

@@ -376,55 +376,55 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::movedim_intlist`](crate::ops::movedim_intlist).
+    /// See [`ops::movedim_intlist`].
     pub fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         ops::movedim_intlist(self, source, destination)
     }
-    /// See [`ops::movedim_int`](crate::ops::movedim_int).
+    /// See [`ops::movedim_int`].
     pub fn movedim_int(&self, source: i64, destination: i64) -> Result<Tensor> {
         ops::movedim_int(self, source, destination)
     }
-    /// See [`ops::moveaxis_intlist`](crate::ops::moveaxis_intlist).
+    /// See [`ops::moveaxis_intlist`].
     pub fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         ops::moveaxis_intlist(self, source, destination)
     }
-    /// See [`ops::moveaxis_int`](crate::ops::moveaxis_int).
+    /// See [`ops::moveaxis_int`].
     pub fn moveaxis_int(&self, source: i64, destination: i64) -> Result<Tensor> {
         ops::moveaxis_int(self, source, destination)
     }
-    /// See [`ops::swapaxes`](crate::ops::swapaxes).
+    /// See [`ops::swapaxes`].
     pub fn swapaxes(&self, axis0: i64, axis1: i64) -> Result<Tensor> {
         ops::swapaxes(self, axis0, axis1)
     }
-    /// See [`ops::swapaxes_`](crate::ops::swapaxes_).
+    /// See [`ops::swapaxes_`].
     pub fn swapaxes_(&self, axis0: i64, axis1: i64) -> Result<&Tensor> {
         ops::swapaxes_(self, axis0, axis1)
     }
-    /// See [`ops::swapdims`](crate::ops::swapdims).
+    /// See [`ops::swapdims`].
     pub fn swapdims(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         ops::swapdims(self, dim0, dim1)
     }
-    /// See [`ops::swapdims_`](crate::ops::swapdims_).
+    /// See [`ops::swapdims_`].
     pub fn swapdims_(&self, dim0: i64, dim1: i64) -> Result<&Tensor> {
         ops::swapdims_(self, dim0, dim1)
     }
-    /// See [`ops::numpy_t`](crate::ops::numpy_t).
+    /// See [`ops::numpy_t`].
     pub fn numpy_t(&self) -> Result<Tensor> {
         ops::numpy_t(self)
     }
-    /// See [`ops::m_t`](crate::ops::m_t).
+    /// See [`ops::m_t`].
     pub fn m_t(&self) -> Result<Tensor> {
         ops::m_t(self)
     }
-    /// See [`ops::m_h`](crate::ops::m_h).
+    /// See [`ops::m_h`].
     pub fn m_h(&self) -> Result<Tensor> {
         ops::m_h(self)
     }
-    /// See [`ops::matrix_h`](crate::ops::matrix_h).
+    /// See [`ops::matrix_h`].
     pub fn matrix_h(&self) -> Result<Tensor> {
         ops::matrix_h(self)
     }
-    /// See [`ops::adjoint`](crate::ops::adjoint).
+    /// See [`ops::adjoint`].
     pub fn adjoint(&self) -> Result<Tensor> {
         ops::adjoint(self)
     }

@@ -230,27 +230,27 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::conj`](crate::ops::conj).
+    /// See [`ops::conj`].
     pub fn conj(&self) -> Result<Tensor> {
         ops::conj(self)
     }
-    /// See [`ops::_conj`](crate::ops::_conj).
+    /// See [`ops::_conj`].
     pub fn _conj(&self) -> Result<Tensor> {
         ops::_conj(self)
     }
-    /// See [`ops::conj_physical`](crate::ops::conj_physical).
+    /// See [`ops::conj_physical`].
     pub fn conj_physical(&self) -> Result<Tensor> {
         ops::conj_physical(self)
     }
-    /// See [`ops::conj_physical_`](crate::ops::conj_physical_).
+    /// See [`ops::conj_physical_`].
     pub fn conj_physical_(&self) -> Result<&Tensor> {
         ops::conj_physical_(self)
     }
-    /// See [`ops::resolve_conj`](crate::ops::resolve_conj).
+    /// See [`ops::resolve_conj`].
     pub fn resolve_conj(&self) -> Result<Tensor> {
         ops::resolve_conj(self)
     }
-    /// See [`ops::resolve_neg`](crate::ops::resolve_neg).
+    /// See [`ops::resolve_neg`].
     pub fn resolve_neg(&self) -> Result<Tensor> {
         ops::resolve_neg(self)
     }

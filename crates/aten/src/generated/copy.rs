@@ -522,11 +522,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::copy_`](crate::ops::copy_).
+    /// See [`ops::copy_`].
     pub fn copy_<'o>(&self, src: impl Operand<'o>) -> Result<&Tensor> {
         ops::copy_(self, &*src.into_arg()?, false)
     }
-    /// See [`ops::copy_`](crate::ops::copy_).
+    /// See [`ops::copy_`].
     pub fn copy_opt_<'o>(
         &self,
         src: impl Operand<'o>,
@@ -534,27 +534,27 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::copy_(self, &*src.into_arg()?, non_blocking)
     }
-    /// See [`ops::clone`](crate::ops::clone).
+    /// See [`ops::clone`].
     pub fn copy(&self) -> Result<Tensor> {
         ops::clone(self, None)
     }
-    /// See [`ops::clone`](crate::ops::clone).
+    /// See [`ops::clone`].
     pub fn copy_opt(&self, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
         ops::clone(self, memory_format)
     }
-    /// See [`ops::contiguous`](crate::ops::contiguous).
+    /// See [`ops::contiguous`].
     pub fn contiguous(&self) -> Result<Tensor> {
         ops::contiguous(self, MemoryFormat::Contiguous)
     }
-    /// See [`ops::contiguous`](crate::ops::contiguous).
+    /// See [`ops::contiguous`].
     pub fn contiguous_opt(&self, memory_format: MemoryFormat) -> Result<Tensor> {
         ops::contiguous(self, memory_format)
     }
-    /// See [`ops::to_dtype`](crate::ops::to_dtype).
+    /// See [`ops::to_dtype`].
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         ops::to_dtype(self, dtype, false, false, None)
     }
-    /// See [`ops::to_dtype`](crate::ops::to_dtype).
+    /// See [`ops::to_dtype`].
     pub fn to_dtype_opt(
         &self,
         dtype: DType,
@@ -564,11 +564,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::to_dtype(self, dtype, non_blocking, copy, memory_format)
     }
-    /// See [`ops::to_device`](crate::ops::to_device).
+    /// See [`ops::to_device`].
     pub fn to_device(&self, device: Device, dtype: DType) -> Result<Tensor> {
         ops::to_device(self, device, dtype, false, false, None)
     }
-    /// See [`ops::to_device`](crate::ops::to_device).
+    /// See [`ops::to_device`].
     pub fn to_device_opt(
         &self,
         device: Device,
@@ -579,11 +579,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::to_device(self, device, dtype, non_blocking, copy, memory_format)
     }
-    /// See [`ops::to_dtype_layout`](crate::ops::to_dtype_layout).
+    /// See [`ops::to_dtype_layout`].
     pub fn to_dtype_layout(&self) -> Result<Tensor> {
         ops::to_dtype_layout(self, None, None, None, None, false, false, None)
     }
-    /// See [`ops::to_dtype_layout`](crate::ops::to_dtype_layout).
+    /// See [`ops::to_dtype_layout`].
     pub fn to_dtype_layout_opt(
         &self,
         dtype: Option<DType>,
@@ -605,11 +605,11 @@ impl Tensor {
             memory_format,
         )
     }
-    /// See [`ops::to_other`](crate::ops::to_other).
+    /// See [`ops::to_other`].
     pub fn to_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::to_other(self, &*other.into_arg()?, false, false, None)
     }
-    /// See [`ops::to_other`](crate::ops::to_other).
+    /// See [`ops::to_other`].
     pub fn to_other_opt<'o>(
         &self,
         other: impl Operand<'o>,
@@ -619,11 +619,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::to_other(self, &*other.into_arg()?, non_blocking, copy, memory_format)
     }
-    /// See [`ops::type_as`](crate::ops::type_as).
+    /// See [`ops::type_as`].
     pub fn type_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::type_as(self, &*other.into_arg()?)
     }
-    /// See [`ops::item`](crate::ops::item).
+    /// See [`ops::item`].
     pub fn item(&self) -> Result<Scalar> {
         ops::item(self)
     }

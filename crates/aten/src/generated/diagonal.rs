@@ -792,43 +792,43 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::diagonal`](crate::ops::diagonal).
+    /// See [`ops::diagonal`].
     pub fn diagonal(&self) -> Result<Tensor> {
         ops::diagonal(self, 0, 0, 1)
     }
-    /// See [`ops::diagonal`](crate::ops::diagonal).
+    /// See [`ops::diagonal`].
     pub fn diagonal_opt(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         ops::diagonal(self, offset, dim1, dim2)
     }
-    /// See [`ops::diag_embed`](crate::ops::diag_embed).
+    /// See [`ops::diag_embed`].
     pub fn diag_embed(&self) -> Result<Tensor> {
         ops::diag_embed(self, 0, -2, -1)
     }
-    /// See [`ops::diag_embed`](crate::ops::diag_embed).
+    /// See [`ops::diag_embed`].
     pub fn diag_embed_opt(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         ops::diag_embed(self, offset, dim1, dim2)
     }
-    /// See [`ops::diag`](crate::ops::diag).
+    /// See [`ops::diag`].
     pub fn diag(&self) -> Result<Tensor> {
         ops::diag(self, 0)
     }
-    /// See [`ops::diag`](crate::ops::diag).
+    /// See [`ops::diag`].
     pub fn diag_opt(&self, diagonal: i64) -> Result<Tensor> {
         ops::diag(self, diagonal)
     }
-    /// See [`ops::diagflat`](crate::ops::diagflat).
+    /// See [`ops::diagflat`].
     pub fn diagflat(&self) -> Result<Tensor> {
         ops::diagflat(self, 0)
     }
-    /// See [`ops::diagflat`](crate::ops::diagflat).
+    /// See [`ops::diagflat`].
     pub fn diagflat_opt(&self, offset: i64) -> Result<Tensor> {
         ops::diagflat(self, offset)
     }
-    /// See [`ops::diagonal_scatter`](crate::ops::diagonal_scatter).
+    /// See [`ops::diagonal_scatter`].
     pub fn diagonal_scatter<'o>(&self, src: impl Operand<'o>) -> Result<Tensor> {
         ops::diagonal_scatter(self, &*src.into_arg()?, 0, 0, 1)
     }
-    /// See [`ops::diagonal_scatter`](crate::ops::diagonal_scatter).
+    /// See [`ops::diagonal_scatter`].
     pub fn diagonal_scatter_opt<'o>(
         &self,
         src: impl Operand<'o>,
@@ -838,7 +838,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::diagonal_scatter(self, &*src.into_arg()?, offset, dim1, dim2)
     }
-    /// See [`ops::trace`](crate::ops::trace).
+    /// See [`ops::trace`].
     pub fn trace(&self) -> Result<Tensor> {
         ops::trace(self)
     }

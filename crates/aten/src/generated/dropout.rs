@@ -456,19 +456,19 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::dropout_`](crate::ops::dropout_).
+    /// See [`ops::dropout_`].
     pub fn dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         ops::dropout_(self, p, train)
     }
-    /// See [`ops::feature_dropout_`](crate::ops::feature_dropout_).
+    /// See [`ops::feature_dropout_`].
     pub fn feature_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         ops::feature_dropout_(self, p, train)
     }
-    /// See [`ops::alpha_dropout_`](crate::ops::alpha_dropout_).
+    /// See [`ops::alpha_dropout_`].
     pub fn alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         ops::alpha_dropout_(self, p, train)
     }
-    /// See [`ops::feature_alpha_dropout_`](crate::ops::feature_alpha_dropout_).
+    /// See [`ops::feature_alpha_dropout_`].
     pub fn feature_alpha_dropout_(&self, p: f64, train: bool) -> Result<&Tensor> {
         ops::feature_alpha_dropout_(self, p, train)
     }

@@ -1036,11 +1036,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::new_empty`](crate::ops::new_empty).
+    /// See [`ops::new_empty`].
     pub fn new_empty(&self, size: &[i64]) -> Result<Tensor> {
         ops::new_empty(self, size, None, None, None, None)
     }
-    /// See [`ops::new_empty`](crate::ops::new_empty).
+    /// See [`ops::new_empty`].
     pub fn new_empty_opt(
         &self,
         size: &[i64],
@@ -1051,11 +1051,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::new_empty(self, size, dtype, layout, device, pin_memory)
     }
-    /// See [`ops::new_empty_strided`](crate::ops::new_empty_strided).
+    /// See [`ops::new_empty_strided`].
     pub fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         ops::new_empty_strided(self, size, stride, None, None, None, None)
     }
-    /// See [`ops::new_empty_strided`](crate::ops::new_empty_strided).
+    /// See [`ops::new_empty_strided`].
     pub fn new_empty_strided_opt(
         &self,
         size: &[i64],
@@ -1067,7 +1067,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::new_empty_strided(self, size, stride, dtype, layout, device, pin_memory)
     }
-    /// See [`ops::new_full`](crate::ops::new_full).
+    /// See [`ops::new_full`].
     pub fn new_full(
         &self,
         size: &[i64],
@@ -1075,7 +1075,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::new_full(self, size, fill_value, None, None, None, None)
     }
-    /// See [`ops::new_full`](crate::ops::new_full).
+    /// See [`ops::new_full`].
     pub fn new_full_opt(
         &self,
         size: &[i64],
@@ -1087,11 +1087,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::new_full(self, size, fill_value, dtype, layout, device, pin_memory)
     }
-    /// See [`ops::new_zeros`](crate::ops::new_zeros).
+    /// See [`ops::new_zeros`].
     pub fn new_zeros(&self, size: &[i64]) -> Result<Tensor> {
         ops::new_zeros(self, size, None, None, None, None)
     }
-    /// See [`ops::new_zeros`](crate::ops::new_zeros).
+    /// See [`ops::new_zeros`].
     pub fn new_zeros_opt(
         &self,
         size: &[i64],
@@ -1102,11 +1102,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::new_zeros(self, size, dtype, layout, device, pin_memory)
     }
-    /// See [`ops::new_ones`](crate::ops::new_ones).
+    /// See [`ops::new_ones`].
     pub fn new_ones(&self, size: &[i64]) -> Result<Tensor> {
         ops::new_ones(self, size, None, None, None, None)
     }
-    /// See [`ops::new_ones`](crate::ops::new_ones).
+    /// See [`ops::new_ones`].
     pub fn new_ones_opt(
         &self,
         size: &[i64],

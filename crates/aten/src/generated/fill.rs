@@ -155,15 +155,15 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::fill_scalar_`](crate::ops::fill_scalar_).
+    /// See [`ops::fill_scalar_`].
     pub fn fill_scalar_(&self, value: impl Into<Scalar>) -> Result<&Tensor> {
         ops::fill_scalar_(self, value)
     }
-    /// See [`ops::fill_`](crate::ops::fill_).
+    /// See [`ops::fill_`].
     pub fn fill_<'o>(&self, value: impl Operand<'o>) -> Result<&Tensor> {
         ops::fill_(self, &*value.into_arg()?)
     }
-    /// See [`ops::zero_`](crate::ops::zero_).
+    /// See [`ops::zero_`].
     pub fn zero_(&self) -> Result<&Tensor> {
         ops::zero_(self)
     }

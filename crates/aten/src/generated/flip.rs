@@ -269,31 +269,31 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::flip`](crate::ops::flip).
+    /// See [`ops::flip`].
     pub fn flip(&self, dims: &[i64]) -> Result<Tensor> {
         ops::flip(self, dims)
     }
-    /// See [`ops::fliplr`](crate::ops::fliplr).
+    /// See [`ops::fliplr`].
     pub fn fliplr(&self) -> Result<Tensor> {
         ops::fliplr(self)
     }
-    /// See [`ops::flipud`](crate::ops::flipud).
+    /// See [`ops::flipud`].
     pub fn flipud(&self) -> Result<Tensor> {
         ops::flipud(self)
     }
-    /// See [`ops::roll`](crate::ops::roll).
+    /// See [`ops::roll`].
     pub fn roll(&self, shifts: &[i64]) -> Result<Tensor> {
         ops::roll(self, shifts, &[])
     }
-    /// See [`ops::roll`](crate::ops::roll).
+    /// See [`ops::roll`].
     pub fn roll_opt(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         ops::roll(self, shifts, dims)
     }
-    /// See [`ops::rot90`](crate::ops::rot90).
+    /// See [`ops::rot90`].
     pub fn rot90(&self) -> Result<Tensor> {
         ops::rot90(self, 1, &[0, 1])
     }
-    /// See [`ops::rot90`](crate::ops::rot90).
+    /// See [`ops::rot90`].
     pub fn rot90_opt(&self, k: i64, dims: &[i64]) -> Result<Tensor> {
         ops::rot90(self, k, dims)
     }

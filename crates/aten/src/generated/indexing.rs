@@ -3369,11 +3369,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::index`](crate::ops::index).
+    /// See [`ops::index`].
     pub fn index(&self, indices: &[Option<&Tensor>]) -> Result<Tensor> {
         ops::index(self, indices)
     }
-    /// See [`ops::index_put`](crate::ops::index_put).
+    /// See [`ops::index_put`].
     pub fn index_put<'o>(
         &self,
         indices: &[Option<&Tensor>],
@@ -3381,7 +3381,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_put(self, indices, &*values.into_arg()?, false)
     }
-    /// See [`ops::index_put`](crate::ops::index_put).
+    /// See [`ops::index_put`].
     pub fn index_put_opt<'o>(
         &self,
         indices: &[Option<&Tensor>],
@@ -3390,7 +3390,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_put(self, indices, &*values.into_arg()?, accumulate)
     }
-    /// See [`ops::index_put_`](crate::ops::index_put_).
+    /// See [`ops::index_put_`].
     pub fn index_put_<'o>(
         &self,
         indices: &[Option<&Tensor>],
@@ -3398,7 +3398,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_put_(self, indices, &*values.into_arg()?, false)
     }
-    /// See [`ops::index_put_`](crate::ops::index_put_).
+    /// See [`ops::index_put_`].
     pub fn index_put_opt_<'o>(
         &self,
         indices: &[Option<&Tensor>],
@@ -3407,15 +3407,15 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_put_(self, indices, &*values.into_arg()?, accumulate)
     }
-    /// See [`ops::index_select`](crate::ops::index_select).
+    /// See [`ops::index_select`].
     pub fn index_select<'o>(&self, dim: i64, index: impl Operand<'o>) -> Result<Tensor> {
         ops::index_select(self, dim, &*index.into_arg()?)
     }
-    /// See [`ops::gather`](crate::ops::gather).
+    /// See [`ops::gather`].
     pub fn gather<'o>(&self, dim: i64, index: impl Operand<'o>) -> Result<Tensor> {
         ops::gather(self, dim, &*index.into_arg()?, false)
     }
-    /// See [`ops::gather`](crate::ops::gather).
+    /// See [`ops::gather`].
     pub fn gather_opt<'o>(
         &self,
         dim: i64,
@@ -3424,7 +3424,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::gather(self, dim, &*index.into_arg()?, sparse_grad)
     }
-    /// See [`ops::scatter_src`](crate::ops::scatter_src).
+    /// See [`ops::scatter_src`].
     pub fn scatter<'o>(
         &self,
         dim: i64,
@@ -3433,7 +3433,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::scatter_src(self, dim, &*index.into_arg()?, &*src.into_arg()?)
     }
-    /// See [`ops::scatter_src_`](crate::ops::scatter_src_).
+    /// See [`ops::scatter_src_`].
     pub fn scatter_<'o>(
         &self,
         dim: i64,
@@ -3442,7 +3442,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::scatter_src_(self, dim, &*index.into_arg()?, &*src.into_arg()?)
     }
-    /// See [`ops::scatter_value`](crate::ops::scatter_value).
+    /// See [`ops::scatter_value`].
     pub fn scatter_value<'o>(
         &self,
         dim: i64,
@@ -3451,7 +3451,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::scatter_value(self, dim, &*index.into_arg()?, value)
     }
-    /// See [`ops::scatter_value_`](crate::ops::scatter_value_).
+    /// See [`ops::scatter_value_`].
     pub fn scatter_value_<'o>(
         &self,
         dim: i64,
@@ -3460,7 +3460,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::scatter_value_(self, dim, &*index.into_arg()?, value)
     }
-    /// See [`ops::scatter_reduce`](crate::ops::scatter_reduce).
+    /// See [`ops::scatter_reduce`].
     pub fn scatter_reduce_src<'o>(
         &self,
         dim: i64,
@@ -3470,7 +3470,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::scatter_reduce(self, dim, &*index.into_arg()?, &*src.into_arg()?, reduce)
     }
-    /// See [`ops::scatter_reduce_`](crate::ops::scatter_reduce_).
+    /// See [`ops::scatter_reduce_`].
     pub fn scatter_reduce_src_<'o>(
         &self,
         dim: i64,
@@ -3480,7 +3480,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::scatter_reduce_(self, dim, &*index.into_arg()?, &*src.into_arg()?, reduce)
     }
-    /// See [`ops::scatter_value_reduce`](crate::ops::scatter_value_reduce).
+    /// See [`ops::scatter_value_reduce`].
     pub fn scatter_value_reduce<'o>(
         &self,
         dim: i64,
@@ -3490,7 +3490,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::scatter_value_reduce(self, dim, &*index.into_arg()?, value, reduce)
     }
-    /// See [`ops::scatter_value_reduce_`](crate::ops::scatter_value_reduce_).
+    /// See [`ops::scatter_value_reduce_`].
     pub fn scatter_value_reduce_<'o>(
         &self,
         dim: i64,
@@ -3500,7 +3500,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::scatter_value_reduce_(self, dim, &*index.into_arg()?, value, reduce)
     }
-    /// See [`ops::scatter_add`](crate::ops::scatter_add).
+    /// See [`ops::scatter_add`].
     pub fn scatter_add<'o>(
         &self,
         dim: i64,
@@ -3509,7 +3509,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::scatter_add(self, dim, &*index.into_arg()?, &*src.into_arg()?)
     }
-    /// See [`ops::scatter_add_`](crate::ops::scatter_add_).
+    /// See [`ops::scatter_add_`].
     pub fn scatter_add_<'o>(
         &self,
         dim: i64,
@@ -3518,7 +3518,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::scatter_add_(self, dim, &*index.into_arg()?, &*src.into_arg()?)
     }
-    /// See [`ops::scatter_reduce_two`](crate::ops::scatter_reduce_two).
+    /// See [`ops::scatter_reduce_two`].
     pub fn scatter_reduce<'o>(
         &self,
         dim: i64,
@@ -3535,7 +3535,7 @@ impl Tensor {
             true,
         )
     }
-    /// See [`ops::scatter_reduce_two`](crate::ops::scatter_reduce_two).
+    /// See [`ops::scatter_reduce_two`].
     pub fn scatter_reduce_opt<'o>(
         &self,
         dim: i64,
@@ -3553,7 +3553,7 @@ impl Tensor {
             include_self,
         )
     }
-    /// See [`ops::scatter_reduce_two_`](crate::ops::scatter_reduce_two_).
+    /// See [`ops::scatter_reduce_two_`].
     pub fn scatter_reduce_<'o>(
         &self,
         dim: i64,
@@ -3570,7 +3570,7 @@ impl Tensor {
             true,
         )
     }
-    /// See [`ops::scatter_reduce_two_`](crate::ops::scatter_reduce_two_).
+    /// See [`ops::scatter_reduce_two_`].
     pub fn scatter_reduce_opt_<'o>(
         &self,
         dim: i64,
@@ -3588,19 +3588,19 @@ impl Tensor {
             include_self,
         )
     }
-    /// See [`ops::nonzero`](crate::ops::nonzero).
+    /// See [`ops::nonzero`].
     pub fn nonzero(&self) -> Result<Tensor> {
         ops::nonzero(self)
     }
-    /// See [`ops::nonzero_numpy`](crate::ops::nonzero_numpy).
+    /// See [`ops::nonzero_numpy`].
     pub fn nonzero_numpy(&self) -> Result<Vec<Tensor>> {
         ops::nonzero_numpy(self)
     }
-    /// See [`ops::argwhere`](crate::ops::argwhere).
+    /// See [`ops::argwhere`].
     pub fn argwhere(&self) -> Result<Tensor> {
         ops::argwhere(self)
     }
-    /// See [`ops::index_add`](crate::ops::index_add).
+    /// See [`ops::index_add`].
     pub fn index_add<'o>(
         &self,
         dim: i64,
@@ -3615,7 +3615,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::index_add`](crate::ops::index_add).
+    /// See [`ops::index_add`].
     pub fn index_add_opt<'o>(
         &self,
         dim: i64,
@@ -3625,7 +3625,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_add(self, dim, &*index.into_arg()?, &*source.into_arg()?, alpha)
     }
-    /// See [`ops::index_add_`](crate::ops::index_add_).
+    /// See [`ops::index_add_`].
     pub fn index_add_<'o>(
         &self,
         dim: i64,
@@ -3640,7 +3640,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::index_add_`](crate::ops::index_add_).
+    /// See [`ops::index_add_`].
     pub fn index_add_opt_<'o>(
         &self,
         dim: i64,
@@ -3650,7 +3650,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_add_(self, dim, &*index.into_arg()?, &*source.into_arg()?, alpha)
     }
-    /// See [`ops::index_copy`](crate::ops::index_copy).
+    /// See [`ops::index_copy`].
     pub fn index_copy<'o>(
         &self,
         dim: i64,
@@ -3659,7 +3659,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_copy(self, dim, &*index.into_arg()?, &*source.into_arg()?)
     }
-    /// See [`ops::index_copy_`](crate::ops::index_copy_).
+    /// See [`ops::index_copy_`].
     pub fn index_copy_<'o>(
         &self,
         dim: i64,
@@ -3668,7 +3668,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_copy_(self, dim, &*index.into_arg()?, &*source.into_arg()?)
     }
-    /// See [`ops::index_fill_int_scalar`](crate::ops::index_fill_int_scalar).
+    /// See [`ops::index_fill_int_scalar`].
     pub fn index_fill<'o>(
         &self,
         dim: i64,
@@ -3677,7 +3677,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_fill_int_scalar(self, dim, &*index.into_arg()?, value)
     }
-    /// See [`ops::index_fill_int_scalar_`](crate::ops::index_fill_int_scalar_).
+    /// See [`ops::index_fill_int_scalar_`].
     pub fn index_fill_<'o>(
         &self,
         dim: i64,
@@ -3686,7 +3686,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_fill_int_scalar_(self, dim, &*index.into_arg()?, value)
     }
-    /// See [`ops::index_fill_int_tensor`](crate::ops::index_fill_int_tensor).
+    /// See [`ops::index_fill_int_tensor`].
     pub fn index_fill_tensor<'o>(
         &self,
         dim: i64,
@@ -3695,7 +3695,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::index_fill_int_tensor(self, dim, &*index.into_arg()?, &*value.into_arg()?)
     }
-    /// See [`ops::index_fill_int_tensor_`](crate::ops::index_fill_int_tensor_).
+    /// See [`ops::index_fill_int_tensor_`].
     pub fn index_fill_tensor_<'o>(
         &self,
         dim: i64,
@@ -3704,11 +3704,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::index_fill_int_tensor_(self, dim, &*index.into_arg()?, &*value.into_arg()?)
     }
-    /// See [`ops::take`](crate::ops::take).
+    /// See [`ops::take`].
     pub fn take<'o>(&self, index: impl Operand<'o>) -> Result<Tensor> {
         ops::take(self, &*index.into_arg()?)
     }
-    /// See [`ops::put`](crate::ops::put).
+    /// See [`ops::put`].
     pub fn put<'o>(
         &self,
         index: impl Operand<'o>,
@@ -3716,7 +3716,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::put(self, &*index.into_arg()?, &*source.into_arg()?, false)
     }
-    /// See [`ops::put`](crate::ops::put).
+    /// See [`ops::put`].
     pub fn put_opt<'o>(
         &self,
         index: impl Operand<'o>,
@@ -3725,7 +3725,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::put(self, &*index.into_arg()?, &*source.into_arg()?, accumulate)
     }
-    /// See [`ops::put_`](crate::ops::put_).
+    /// See [`ops::put_`].
     pub fn put_<'o>(
         &self,
         index: impl Operand<'o>,
@@ -3733,7 +3733,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::put_(self, &*index.into_arg()?, &*source.into_arg()?, false)
     }
-    /// See [`ops::put_`](crate::ops::put_).
+    /// See [`ops::put_`].
     pub fn put_opt_<'o>(
         &self,
         index: impl Operand<'o>,
@@ -3742,11 +3742,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::put_(self, &*index.into_arg()?, &*source.into_arg()?, accumulate)
     }
-    /// See [`ops::masked_select`](crate::ops::masked_select).
+    /// See [`ops::masked_select`].
     pub fn masked_select<'o>(&self, mask: impl Operand<'o>) -> Result<Tensor> {
         ops::masked_select(self, &*mask.into_arg()?)
     }
-    /// See [`ops::masked_scatter`](crate::ops::masked_scatter).
+    /// See [`ops::masked_scatter`].
     pub fn masked_scatter<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -3754,7 +3754,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::masked_scatter(self, &*mask.into_arg()?, &*source.into_arg()?)
     }
-    /// See [`ops::masked_scatter_`](crate::ops::masked_scatter_).
+    /// See [`ops::masked_scatter_`].
     pub fn masked_scatter_<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -3762,11 +3762,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::masked_scatter_(self, &*mask.into_arg()?, &*source.into_arg()?)
     }
-    /// See [`ops::take_along_dim`](crate::ops::take_along_dim).
+    /// See [`ops::take_along_dim`].
     pub fn take_along_dim<'o>(&self, indices: impl Operand<'o>) -> Result<Tensor> {
         ops::take_along_dim(self, &*indices.into_arg()?, None)
     }
-    /// See [`ops::take_along_dim`](crate::ops::take_along_dim).
+    /// See [`ops::take_along_dim`].
     pub fn take_along_dim_opt<'o>(
         &self,
         indices: impl Operand<'o>,
@@ -3774,7 +3774,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::take_along_dim(self, &*indices.into_arg()?, dim)
     }
-    /// See [`ops::index_reduce`](crate::ops::index_reduce).
+    /// See [`ops::index_reduce`].
     pub fn index_reduce<'o>(
         &self,
         dim: i64,
@@ -3791,7 +3791,7 @@ impl Tensor {
             true,
         )
     }
-    /// See [`ops::index_reduce`](crate::ops::index_reduce).
+    /// See [`ops::index_reduce`].
     pub fn index_reduce_opt<'o>(
         &self,
         dim: i64,
@@ -3809,7 +3809,7 @@ impl Tensor {
             include_self,
         )
     }
-    /// See [`ops::index_reduce_`](crate::ops::index_reduce_).
+    /// See [`ops::index_reduce_`].
     pub fn index_reduce_<'o>(
         &self,
         dim: i64,
@@ -3826,7 +3826,7 @@ impl Tensor {
             true,
         )
     }
-    /// See [`ops::index_reduce_`](crate::ops::index_reduce_).
+    /// See [`ops::index_reduce_`].
     pub fn index_reduce_opt_<'o>(
         &self,
         dim: i64,
@@ -3844,11 +3844,11 @@ impl Tensor {
             include_self,
         )
     }
-    /// See [`ops::nonzero_static`](crate::ops::nonzero_static).
+    /// See [`ops::nonzero_static`].
     pub fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         ops::nonzero_static(self, size, -1)
     }
-    /// See [`ops::nonzero_static`](crate::ops::nonzero_static).
+    /// See [`ops::nonzero_static`].
     pub fn nonzero_static_opt(&self, size: i64, fill_value: i64) -> Result<Tensor> {
         ops::nonzero_static(self, size, fill_value)
     }

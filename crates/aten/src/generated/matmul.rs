@@ -1653,11 +1653,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::mm`](crate::ops::mm).
+    /// See [`ops::mm`].
     pub fn mm<'o>(&self, mat2: impl Operand<'o>) -> Result<Tensor> {
         ops::mm(self, &*mat2.into_arg()?)
     }
-    /// See [`ops::addmm`](crate::ops::addmm).
+    /// See [`ops::addmm`].
     pub fn addmm<'o>(
         &self,
         mat1: impl Operand<'o>,
@@ -1671,7 +1671,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addmm`](crate::ops::addmm).
+    /// See [`ops::addmm`].
     pub fn addmm_opt<'o>(
         &self,
         mat1: impl Operand<'o>,
@@ -1681,7 +1681,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addmm(self, &*mat1.into_arg()?, &*mat2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::addmm_`](crate::ops::addmm_).
+    /// See [`ops::addmm_`].
     pub fn addmm_<'o>(
         &self,
         mat1: impl Operand<'o>,
@@ -1695,7 +1695,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addmm_`](crate::ops::addmm_).
+    /// See [`ops::addmm_`].
     pub fn addmm_opt_<'o>(
         &self,
         mat1: impl Operand<'o>,
@@ -1705,11 +1705,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addmm_(self, &*mat1.into_arg()?, &*mat2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::bmm`](crate::ops::bmm).
+    /// See [`ops::bmm`].
     pub fn bmm<'o>(&self, mat2: impl Operand<'o>) -> Result<Tensor> {
         ops::bmm(self, &*mat2.into_arg()?)
     }
-    /// See [`ops::baddbmm`](crate::ops::baddbmm).
+    /// See [`ops::baddbmm`].
     pub fn baddbmm<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1723,7 +1723,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::baddbmm`](crate::ops::baddbmm).
+    /// See [`ops::baddbmm`].
     pub fn baddbmm_opt<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1733,7 +1733,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::baddbmm(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::baddbmm_`](crate::ops::baddbmm_).
+    /// See [`ops::baddbmm_`].
     pub fn baddbmm_<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1747,7 +1747,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::baddbmm_`](crate::ops::baddbmm_).
+    /// See [`ops::baddbmm_`].
     pub fn baddbmm_opt_<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1757,7 +1757,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::baddbmm_(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::addbmm`](crate::ops::addbmm).
+    /// See [`ops::addbmm`].
     pub fn addbmm<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1771,7 +1771,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addbmm`](crate::ops::addbmm).
+    /// See [`ops::addbmm`].
     pub fn addbmm_opt<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1781,7 +1781,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addbmm(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::addbmm_`](crate::ops::addbmm_).
+    /// See [`ops::addbmm_`].
     pub fn addbmm_<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1795,7 +1795,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addbmm_`](crate::ops::addbmm_).
+    /// See [`ops::addbmm_`].
     pub fn addbmm_opt_<'o>(
         &self,
         batch1: impl Operand<'o>,
@@ -1805,11 +1805,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addbmm_(self, &*batch1.into_arg()?, &*batch2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::mv`](crate::ops::mv).
+    /// See [`ops::mv`].
     pub fn mv<'o>(&self, vec: impl Operand<'o>) -> Result<Tensor> {
         ops::mv(self, &*vec.into_arg()?)
     }
-    /// See [`ops::addmv`](crate::ops::addmv).
+    /// See [`ops::addmv`].
     pub fn addmv<'o>(
         &self,
         mat: impl Operand<'o>,
@@ -1823,7 +1823,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addmv`](crate::ops::addmv).
+    /// See [`ops::addmv`].
     pub fn addmv_opt<'o>(
         &self,
         mat: impl Operand<'o>,
@@ -1833,7 +1833,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addmv(self, &*mat.into_arg()?, &*vec.into_arg()?, beta, alpha)
     }
-    /// See [`ops::addmv_`](crate::ops::addmv_).
+    /// See [`ops::addmv_`].
     pub fn addmv_<'o>(
         &self,
         mat: impl Operand<'o>,
@@ -1847,7 +1847,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addmv_`](crate::ops::addmv_).
+    /// See [`ops::addmv_`].
     pub fn addmv_opt_<'o>(
         &self,
         mat: impl Operand<'o>,
@@ -1857,15 +1857,15 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addmv_(self, &*mat.into_arg()?, &*vec.into_arg()?, beta, alpha)
     }
-    /// See [`ops::dot`](crate::ops::dot).
+    /// See [`ops::dot`].
     pub fn dot<'o>(&self, tensor: impl Operand<'o>) -> Result<Tensor> {
         ops::dot(self, &*tensor.into_arg()?)
     }
-    /// See [`ops::vdot`](crate::ops::vdot).
+    /// See [`ops::vdot`].
     pub fn vdot<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::vdot(self, &*other.into_arg()?)
     }
-    /// See [`ops::addr`](crate::ops::addr).
+    /// See [`ops::addr`].
     pub fn addr<'o>(
         &self,
         vec1: impl Operand<'o>,
@@ -1879,7 +1879,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addr`](crate::ops::addr).
+    /// See [`ops::addr`].
     pub fn addr_opt<'o>(
         &self,
         vec1: impl Operand<'o>,
@@ -1889,7 +1889,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addr(self, &*vec1.into_arg()?, &*vec2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::addr_`](crate::ops::addr_).
+    /// See [`ops::addr_`].
     pub fn addr_<'o>(
         &self,
         vec1: impl Operand<'o>,
@@ -1903,7 +1903,7 @@ impl Tensor {
             Scalar::Int(1),
         )
     }
-    /// See [`ops::addr_`](crate::ops::addr_).
+    /// See [`ops::addr_`].
     pub fn addr_opt_<'o>(
         &self,
         vec1: impl Operand<'o>,
@@ -1913,23 +1913,23 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addr_(self, &*vec1.into_arg()?, &*vec2.into_arg()?, beta, alpha)
     }
-    /// See [`ops::outer`](crate::ops::outer).
+    /// See [`ops::outer`].
     pub fn outer<'o>(&self, vec2: impl Operand<'o>) -> Result<Tensor> {
         ops::outer(self, &*vec2.into_arg()?)
     }
-    /// See [`ops::ger`](crate::ops::ger).
+    /// See [`ops::ger`].
     pub fn ger<'o>(&self, vec2: impl Operand<'o>) -> Result<Tensor> {
         ops::ger(self, &*vec2.into_arg()?)
     }
-    /// See [`ops::matmul`](crate::ops::matmul).
+    /// See [`ops::matmul`].
     pub fn matmul<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::matmul(self, &*other.into_arg()?)
     }
-    /// See [`ops::inner`](crate::ops::inner).
+    /// See [`ops::inner`].
     pub fn inner<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::inner(self, &*other.into_arg()?)
     }
-    /// See [`ops::kron`](crate::ops::kron).
+    /// See [`ops::kron`].
     pub fn kron<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::kron(self, &*other.into_arg()?)
     }

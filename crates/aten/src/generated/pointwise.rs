@@ -6856,151 +6856,151 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::_conj_physical`](crate::ops::_conj_physical).
+    /// See [`ops::_conj_physical`].
     pub fn _conj_physical(&self) -> Result<Tensor> {
         ops::_conj_physical(self)
     }
-    /// See [`ops::exp`](crate::ops::exp).
+    /// See [`ops::exp`].
     pub fn exp(&self) -> Result<Tensor> {
         ops::exp(self)
     }
-    /// See [`ops::exp_`](crate::ops::exp_).
+    /// See [`ops::exp_`].
     pub fn exp_(&self) -> Result<&Tensor> {
         ops::exp_(self)
     }
-    /// See [`ops::log`](crate::ops::log).
+    /// See [`ops::log`].
     pub fn log(&self) -> Result<Tensor> {
         ops::log(self)
     }
-    /// See [`ops::log_`](crate::ops::log_).
+    /// See [`ops::log_`].
     pub fn log_(&self) -> Result<&Tensor> {
         ops::log_(self)
     }
-    /// See [`ops::sqrt`](crate::ops::sqrt).
+    /// See [`ops::sqrt`].
     pub fn sqrt(&self) -> Result<Tensor> {
         ops::sqrt(self)
     }
-    /// See [`ops::sqrt_`](crate::ops::sqrt_).
+    /// See [`ops::sqrt_`].
     pub fn sqrt_(&self) -> Result<&Tensor> {
         ops::sqrt_(self)
     }
-    /// See [`ops::rsqrt`](crate::ops::rsqrt).
+    /// See [`ops::rsqrt`].
     pub fn rsqrt(&self) -> Result<Tensor> {
         ops::rsqrt(self)
     }
-    /// See [`ops::rsqrt_`](crate::ops::rsqrt_).
+    /// See [`ops::rsqrt_`].
     pub fn rsqrt_(&self) -> Result<&Tensor> {
         ops::rsqrt_(self)
     }
-    /// See [`ops::sin`](crate::ops::sin).
+    /// See [`ops::sin`].
     pub fn sin(&self) -> Result<Tensor> {
         ops::sin(self)
     }
-    /// See [`ops::sin_`](crate::ops::sin_).
+    /// See [`ops::sin_`].
     pub fn sin_(&self) -> Result<&Tensor> {
         ops::sin_(self)
     }
-    /// See [`ops::cos`](crate::ops::cos).
+    /// See [`ops::cos`].
     pub fn cos(&self) -> Result<Tensor> {
         ops::cos(self)
     }
-    /// See [`ops::cos_`](crate::ops::cos_).
+    /// See [`ops::cos_`].
     pub fn cos_(&self) -> Result<&Tensor> {
         ops::cos_(self)
     }
-    /// See [`ops::tanh`](crate::ops::tanh).
+    /// See [`ops::tanh`].
     pub fn tanh(&self) -> Result<Tensor> {
         ops::tanh(self)
     }
-    /// See [`ops::tanh_`](crate::ops::tanh_).
+    /// See [`ops::tanh_`].
     pub fn tanh_(&self) -> Result<&Tensor> {
         ops::tanh_(self)
     }
-    /// See [`ops::sigmoid`](crate::ops::sigmoid).
+    /// See [`ops::sigmoid`].
     pub fn sigmoid(&self) -> Result<Tensor> {
         ops::sigmoid(self)
     }
-    /// See [`ops::sigmoid_`](crate::ops::sigmoid_).
+    /// See [`ops::sigmoid_`].
     pub fn sigmoid_(&self) -> Result<&Tensor> {
         ops::sigmoid_(self)
     }
-    /// See [`ops::reciprocal`](crate::ops::reciprocal).
+    /// See [`ops::reciprocal`].
     pub fn reciprocal(&self) -> Result<Tensor> {
         ops::reciprocal(self)
     }
-    /// See [`ops::reciprocal_`](crate::ops::reciprocal_).
+    /// See [`ops::reciprocal_`].
     pub fn reciprocal_(&self) -> Result<&Tensor> {
         ops::reciprocal_(self)
     }
-    /// See [`ops::erf`](crate::ops::erf).
+    /// See [`ops::erf`].
     pub fn erf(&self) -> Result<Tensor> {
         ops::erf(self)
     }
-    /// See [`ops::erf_`](crate::ops::erf_).
+    /// See [`ops::erf_`].
     pub fn erf_(&self) -> Result<&Tensor> {
         ops::erf_(self)
     }
-    /// See [`ops::abs`](crate::ops::abs).
+    /// See [`ops::abs`].
     pub fn abs(&self) -> Result<Tensor> {
         ops::abs(self)
     }
-    /// See [`ops::abs_`](crate::ops::abs_).
+    /// See [`ops::abs_`].
     pub fn abs_(&self) -> Result<&Tensor> {
         ops::abs_(self)
     }
-    /// See [`ops::neg`](crate::ops::neg).
+    /// See [`ops::neg`].
     pub fn neg(&self) -> Result<Tensor> {
         ops::neg(self)
     }
-    /// See [`ops::neg_`](crate::ops::neg_).
+    /// See [`ops::neg_`].
     pub fn neg_(&self) -> Result<&Tensor> {
         ops::neg_(self)
     }
-    /// See [`ops::sign`](crate::ops::sign).
+    /// See [`ops::sign`].
     pub fn sign(&self) -> Result<Tensor> {
         ops::sign(self)
     }
-    /// See [`ops::sign_`](crate::ops::sign_).
+    /// See [`ops::sign_`].
     pub fn sign_(&self) -> Result<&Tensor> {
         ops::sign_(self)
     }
-    /// See [`ops::ceil`](crate::ops::ceil).
+    /// See [`ops::ceil`].
     pub fn ceil(&self) -> Result<Tensor> {
         ops::ceil(self)
     }
-    /// See [`ops::ceil_`](crate::ops::ceil_).
+    /// See [`ops::ceil_`].
     pub fn ceil_(&self) -> Result<&Tensor> {
         ops::ceil_(self)
     }
-    /// See [`ops::floor`](crate::ops::floor).
+    /// See [`ops::floor`].
     pub fn floor(&self) -> Result<Tensor> {
         ops::floor(self)
     }
-    /// See [`ops::floor_`](crate::ops::floor_).
+    /// See [`ops::floor_`].
     pub fn floor_(&self) -> Result<&Tensor> {
         ops::floor_(self)
     }
-    /// See [`ops::relu`](crate::ops::relu).
+    /// See [`ops::relu`].
     pub fn relu(&self) -> Result<Tensor> {
         ops::relu(self)
     }
-    /// See [`ops::relu_`](crate::ops::relu_).
+    /// See [`ops::relu_`].
     pub fn relu_(&self) -> Result<&Tensor> {
         ops::relu_(self)
     }
-    /// See [`ops::gelu_`](crate::ops::gelu_).
+    /// See [`ops::gelu_`].
     pub fn gelu_(&self) -> Result<&Tensor> {
         ops::gelu_(self, "none")
     }
-    /// See [`ops::gelu_`](crate::ops::gelu_).
+    /// See [`ops::gelu_`].
     pub fn gelu_opt_(&self, approximate: &str) -> Result<&Tensor> {
         ops::gelu_(self, approximate)
     }
-    /// See [`ops::silu_`](crate::ops::silu_).
+    /// See [`ops::silu_`].
     pub fn silu_(&self) -> Result<&Tensor> {
         ops::silu_(self)
     }
-    /// See [`ops::threshold_`](crate::ops::threshold_).
+    /// See [`ops::threshold_`].
     pub fn threshold_(
         &self,
         threshold: impl Into<Scalar>,
@@ -7008,143 +7008,143 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::threshold_(self, threshold, value)
     }
-    /// See [`ops::isnan`](crate::ops::isnan).
+    /// See [`ops::isnan`].
     pub fn isnan(&self) -> Result<Tensor> {
         ops::isnan(self)
     }
-    /// See [`ops::logical_not`](crate::ops::logical_not).
+    /// See [`ops::logical_not`].
     pub fn logical_not(&self) -> Result<Tensor> {
         ops::logical_not(self)
     }
-    /// See [`ops::logical_not_`](crate::ops::logical_not_).
+    /// See [`ops::logical_not_`].
     pub fn logical_not_(&self) -> Result<&Tensor> {
         ops::logical_not_(self)
     }
-    /// See [`ops::logical_and`](crate::ops::logical_and).
+    /// See [`ops::logical_and`].
     pub fn logical_and<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::logical_and(self, &*other.into_arg()?)
     }
-    /// See [`ops::logical_and_`](crate::ops::logical_and_).
+    /// See [`ops::logical_and_`].
     pub fn logical_and_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::logical_and_(self, &*other.into_arg()?)
     }
-    /// See [`ops::logical_or`](crate::ops::logical_or).
+    /// See [`ops::logical_or`].
     pub fn logical_or<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::logical_or(self, &*other.into_arg()?)
     }
-    /// See [`ops::logical_or_`](crate::ops::logical_or_).
+    /// See [`ops::logical_or_`].
     pub fn logical_or_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::logical_or_(self, &*other.into_arg()?)
     }
-    /// See [`ops::bitwise_not`](crate::ops::bitwise_not).
+    /// See [`ops::bitwise_not`].
     pub fn bitwise_not(&self) -> Result<Tensor> {
         ops::bitwise_not(self)
     }
-    /// See [`ops::bitwise_not_`](crate::ops::bitwise_not_).
+    /// See [`ops::bitwise_not_`].
     pub fn bitwise_not_(&self) -> Result<&Tensor> {
         ops::bitwise_not_(self)
     }
-    /// See [`ops::eq`](crate::ops::eq).
+    /// See [`ops::eq`].
     pub fn eq<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::eq(self, &*other.into_arg()?)
     }
-    /// See [`ops::eq_`](crate::ops::eq_).
+    /// See [`ops::eq_`].
     pub fn eq_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::eq_(self, &*other.into_arg()?)
     }
-    /// See [`ops::eq_scalar`](crate::ops::eq_scalar).
+    /// See [`ops::eq_scalar`].
     pub fn eq_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::eq_scalar(self, other)
     }
-    /// See [`ops::eq_scalar_`](crate::ops::eq_scalar_).
+    /// See [`ops::eq_scalar_`].
     pub fn eq_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::eq_scalar_(self, other)
     }
-    /// See [`ops::ne`](crate::ops::ne).
+    /// See [`ops::ne`].
     pub fn ne<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::ne(self, &*other.into_arg()?)
     }
-    /// See [`ops::ne_`](crate::ops::ne_).
+    /// See [`ops::ne_`].
     pub fn ne_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::ne_(self, &*other.into_arg()?)
     }
-    /// See [`ops::ne_scalar`](crate::ops::ne_scalar).
+    /// See [`ops::ne_scalar`].
     pub fn ne_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::ne_scalar(self, other)
     }
-    /// See [`ops::ne_scalar_`](crate::ops::ne_scalar_).
+    /// See [`ops::ne_scalar_`].
     pub fn ne_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::ne_scalar_(self, other)
     }
-    /// See [`ops::lt`](crate::ops::lt).
+    /// See [`ops::lt`].
     pub fn lt<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::lt(self, &*other.into_arg()?)
     }
-    /// See [`ops::lt_`](crate::ops::lt_).
+    /// See [`ops::lt_`].
     pub fn lt_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::lt_(self, &*other.into_arg()?)
     }
-    /// See [`ops::lt_scalar`](crate::ops::lt_scalar).
+    /// See [`ops::lt_scalar`].
     pub fn lt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::lt_scalar(self, other)
     }
-    /// See [`ops::lt_scalar_`](crate::ops::lt_scalar_).
+    /// See [`ops::lt_scalar_`].
     pub fn lt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::lt_scalar_(self, other)
     }
-    /// See [`ops::le`](crate::ops::le).
+    /// See [`ops::le`].
     pub fn le<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::le(self, &*other.into_arg()?)
     }
-    /// See [`ops::le_`](crate::ops::le_).
+    /// See [`ops::le_`].
     pub fn le_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::le_(self, &*other.into_arg()?)
     }
-    /// See [`ops::le_scalar`](crate::ops::le_scalar).
+    /// See [`ops::le_scalar`].
     pub fn le_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::le_scalar(self, other)
     }
-    /// See [`ops::le_scalar_`](crate::ops::le_scalar_).
+    /// See [`ops::le_scalar_`].
     pub fn le_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::le_scalar_(self, other)
     }
-    /// See [`ops::gt`](crate::ops::gt).
+    /// See [`ops::gt`].
     pub fn gt<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::gt(self, &*other.into_arg()?)
     }
-    /// See [`ops::gt_`](crate::ops::gt_).
+    /// See [`ops::gt_`].
     pub fn gt_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::gt_(self, &*other.into_arg()?)
     }
-    /// See [`ops::gt_scalar`](crate::ops::gt_scalar).
+    /// See [`ops::gt_scalar`].
     pub fn gt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::gt_scalar(self, other)
     }
-    /// See [`ops::gt_scalar_`](crate::ops::gt_scalar_).
+    /// See [`ops::gt_scalar_`].
     pub fn gt_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::gt_scalar_(self, other)
     }
-    /// See [`ops::ge`](crate::ops::ge).
+    /// See [`ops::ge`].
     pub fn ge<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::ge(self, &*other.into_arg()?)
     }
-    /// See [`ops::ge_`](crate::ops::ge_).
+    /// See [`ops::ge_`].
     pub fn ge_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::ge_(self, &*other.into_arg()?)
     }
-    /// See [`ops::ge_scalar`](crate::ops::ge_scalar).
+    /// See [`ops::ge_scalar`].
     pub fn ge_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::ge_scalar(self, other)
     }
-    /// See [`ops::ge_scalar_`](crate::ops::ge_scalar_).
+    /// See [`ops::ge_scalar_`].
     pub fn ge_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::ge_scalar_(self, other)
     }
-    /// See [`ops::add`](crate::ops::add).
+    /// See [`ops::add`].
     pub fn add<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::add(self, &*other.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::add`](crate::ops::add).
+    /// See [`ops::add`].
     pub fn add_opt<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7152,11 +7152,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::add(self, &*other.into_arg()?, alpha)
     }
-    /// See [`ops::add_`](crate::ops::add_).
+    /// See [`ops::add_`].
     pub fn add_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::add_(self, &*other.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::add_`](crate::ops::add_).
+    /// See [`ops::add_`].
     pub fn add_opt_<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7164,11 +7164,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::add_(self, &*other.into_arg()?, alpha)
     }
-    /// See [`ops::add_scalar`](crate::ops::add_scalar).
+    /// See [`ops::add_scalar`].
     pub fn add_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::add_scalar(self, other, Scalar::Int(1))
     }
-    /// See [`ops::add_scalar`](crate::ops::add_scalar).
+    /// See [`ops::add_scalar`].
     pub fn add_scalar_opt(
         &self,
         other: impl Into<Scalar>,
@@ -7176,11 +7176,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::add_scalar(self, other, alpha)
     }
-    /// See [`ops::add_scalar_`](crate::ops::add_scalar_).
+    /// See [`ops::add_scalar_`].
     pub fn add_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::add_scalar_(self, other, Scalar::Int(1))
     }
-    /// See [`ops::add_scalar_`](crate::ops::add_scalar_).
+    /// See [`ops::add_scalar_`].
     pub fn add_scalar_opt_(
         &self,
         other: impl Into<Scalar>,
@@ -7188,11 +7188,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::add_scalar_(self, other, alpha)
     }
-    /// See [`ops::sub`](crate::ops::sub).
+    /// See [`ops::sub`].
     pub fn sub<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::sub(self, &*other.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::sub`](crate::ops::sub).
+    /// See [`ops::sub`].
     pub fn sub_opt<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7200,11 +7200,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::sub(self, &*other.into_arg()?, alpha)
     }
-    /// See [`ops::sub_`](crate::ops::sub_).
+    /// See [`ops::sub_`].
     pub fn sub_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::sub_(self, &*other.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::sub_`](crate::ops::sub_).
+    /// See [`ops::sub_`].
     pub fn sub_opt_<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7212,11 +7212,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::sub_(self, &*other.into_arg()?, alpha)
     }
-    /// See [`ops::sub_scalar`](crate::ops::sub_scalar).
+    /// See [`ops::sub_scalar`].
     pub fn sub_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::sub_scalar(self, other, Scalar::Int(1))
     }
-    /// See [`ops::sub_scalar`](crate::ops::sub_scalar).
+    /// See [`ops::sub_scalar`].
     pub fn sub_scalar_opt(
         &self,
         other: impl Into<Scalar>,
@@ -7224,11 +7224,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::sub_scalar(self, other, alpha)
     }
-    /// See [`ops::sub_scalar_`](crate::ops::sub_scalar_).
+    /// See [`ops::sub_scalar_`].
     pub fn sub_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::sub_scalar_(self, other, Scalar::Int(1))
     }
-    /// See [`ops::sub_scalar_`](crate::ops::sub_scalar_).
+    /// See [`ops::sub_scalar_`].
     pub fn sub_scalar_opt_(
         &self,
         other: impl Into<Scalar>,
@@ -7236,39 +7236,39 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::sub_scalar_(self, other, alpha)
     }
-    /// See [`ops::mul`](crate::ops::mul).
+    /// See [`ops::mul`].
     pub fn mul<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::mul(self, &*other.into_arg()?)
     }
-    /// See [`ops::mul_`](crate::ops::mul_).
+    /// See [`ops::mul_`].
     pub fn mul_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::mul_(self, &*other.into_arg()?)
     }
-    /// See [`ops::mul_scalar`](crate::ops::mul_scalar).
+    /// See [`ops::mul_scalar`].
     pub fn mul_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::mul_scalar(self, other)
     }
-    /// See [`ops::mul_scalar_`](crate::ops::mul_scalar_).
+    /// See [`ops::mul_scalar_`].
     pub fn mul_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::mul_scalar_(self, other)
     }
-    /// See [`ops::div`](crate::ops::div).
+    /// See [`ops::div`].
     pub fn div<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::div(self, &*other.into_arg()?)
     }
-    /// See [`ops::div_`](crate::ops::div_).
+    /// See [`ops::div_`].
     pub fn div_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::div_(self, &*other.into_arg()?)
     }
-    /// See [`ops::div_scalar`](crate::ops::div_scalar).
+    /// See [`ops::div_scalar`].
     pub fn div_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         ops::div_scalar(self, other)
     }
-    /// See [`ops::div_scalar_`](crate::ops::div_scalar_).
+    /// See [`ops::div_scalar_`].
     pub fn div_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         ops::div_scalar_(self, other)
     }
-    /// See [`ops::div_tensor_mode`](crate::ops::div_tensor_mode).
+    /// See [`ops::div_tensor_mode`].
     pub fn div_tensor_mode<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7276,7 +7276,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::div_tensor_mode(self, &*other.into_arg()?, rounding_mode)
     }
-    /// See [`ops::div_tensor_mode_`](crate::ops::div_tensor_mode_).
+    /// See [`ops::div_tensor_mode_`].
     pub fn div_tensor_mode_<'o>(
         &self,
         other: impl Operand<'o>,
@@ -7284,7 +7284,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::div_tensor_mode_(self, &*other.into_arg()?, rounding_mode)
     }
-    /// See [`ops::div_scalar_mode`](crate::ops::div_scalar_mode).
+    /// See [`ops::div_scalar_mode`].
     pub fn div_scalar_mode(
         &self,
         other: impl Into<Scalar>,
@@ -7292,7 +7292,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::div_scalar_mode(self, other, rounding_mode)
     }
-    /// See [`ops::div_scalar_mode_`](crate::ops::div_scalar_mode_).
+    /// See [`ops::div_scalar_mode_`].
     pub fn div_scalar_mode_(
         &self,
         other: impl Into<Scalar>,
@@ -7300,35 +7300,35 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::div_scalar_mode_(self, other, rounding_mode)
     }
-    /// See [`ops::maximum`](crate::ops::maximum).
+    /// See [`ops::maximum`].
     pub fn maximum<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::maximum(self, &*other.into_arg()?)
     }
-    /// See [`ops::minimum`](crate::ops::minimum).
+    /// See [`ops::minimum`].
     pub fn minimum<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::minimum(self, &*other.into_arg()?)
     }
-    /// See [`ops::max_other`](crate::ops::max_other).
+    /// See [`ops::max_other`].
     pub fn max_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::max_other(self, &*other.into_arg()?)
     }
-    /// See [`ops::min_other`](crate::ops::min_other).
+    /// See [`ops::min_other`].
     pub fn min_other<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::min_other(self, &*other.into_arg()?)
     }
-    /// See [`ops::clamp`](crate::ops::clamp).
+    /// See [`ops::clamp`].
     pub fn clamp(&self) -> Result<Tensor> {
         ops::clamp(self, None, None)
     }
-    /// See [`ops::clamp`](crate::ops::clamp).
+    /// See [`ops::clamp`].
     pub fn clamp_opt(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         ops::clamp(self, min, max)
     }
-    /// See [`ops::clamp_`](crate::ops::clamp_).
+    /// See [`ops::clamp_`].
     pub fn clamp_(&self) -> Result<&Tensor> {
         ops::clamp_(self, None, None)
     }
-    /// See [`ops::clamp_`](crate::ops::clamp_).
+    /// See [`ops::clamp_`].
     pub fn clamp_opt_(
         &self,
         min: Option<Scalar>,
@@ -7336,11 +7336,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::clamp_(self, min, max)
     }
-    /// See [`ops::clamp_tensor`](crate::ops::clamp_tensor).
+    /// See [`ops::clamp_tensor`].
     pub fn clamp_tensor(&self) -> Result<Tensor> {
         ops::clamp_tensor(self, None, None)
     }
-    /// See [`ops::clamp_tensor`](crate::ops::clamp_tensor).
+    /// See [`ops::clamp_tensor`].
     pub fn clamp_tensor_opt(
         &self,
         min: Option<&Tensor>,
@@ -7348,11 +7348,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::clamp_tensor(self, min, max)
     }
-    /// See [`ops::clamp_tensor_`](crate::ops::clamp_tensor_).
+    /// See [`ops::clamp_tensor_`].
     pub fn clamp_tensor_(&self) -> Result<&Tensor> {
         ops::clamp_tensor_(self, None, None)
     }
-    /// See [`ops::clamp_tensor_`](crate::ops::clamp_tensor_).
+    /// See [`ops::clamp_tensor_`].
     pub fn clamp_tensor_opt_(
         &self,
         min: Option<&Tensor>,
@@ -7360,39 +7360,39 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::clamp_tensor_(self, min, max)
     }
-    /// See [`ops::clamp_max`](crate::ops::clamp_max).
+    /// See [`ops::clamp_max`].
     pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
         ops::clamp_max(self, max)
     }
-    /// See [`ops::clamp_max_`](crate::ops::clamp_max_).
+    /// See [`ops::clamp_max_`].
     pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
         ops::clamp_max_(self, max)
     }
-    /// See [`ops::clamp_min`](crate::ops::clamp_min).
+    /// See [`ops::clamp_min`].
     pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
         ops::clamp_min(self, min)
     }
-    /// See [`ops::clamp_min_`](crate::ops::clamp_min_).
+    /// See [`ops::clamp_min_`].
     pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
         ops::clamp_min_(self, min)
     }
-    /// See [`ops::clamp_max_tensor`](crate::ops::clamp_max_tensor).
+    /// See [`ops::clamp_max_tensor`].
     pub fn clamp_max_tensor<'o>(&self, max: impl Operand<'o>) -> Result<Tensor> {
         ops::clamp_max_tensor(self, &*max.into_arg()?)
     }
-    /// See [`ops::clamp_max_tensor_`](crate::ops::clamp_max_tensor_).
+    /// See [`ops::clamp_max_tensor_`].
     pub fn clamp_max_tensor_<'o>(&self, max: impl Operand<'o>) -> Result<&Tensor> {
         ops::clamp_max_tensor_(self, &*max.into_arg()?)
     }
-    /// See [`ops::clamp_min_tensor`](crate::ops::clamp_min_tensor).
+    /// See [`ops::clamp_min_tensor`].
     pub fn clamp_min_tensor<'o>(&self, min: impl Operand<'o>) -> Result<Tensor> {
         ops::clamp_min_tensor(self, &*min.into_arg()?)
     }
-    /// See [`ops::clamp_min_tensor_`](crate::ops::clamp_min_tensor_).
+    /// See [`ops::clamp_min_tensor_`].
     pub fn clamp_min_tensor_<'o>(&self, min: impl Operand<'o>) -> Result<&Tensor> {
         ops::clamp_min_tensor_(self, &*min.into_arg()?)
     }
-    /// See [`ops::lerp_scalar`](crate::ops::lerp_scalar).
+    /// See [`ops::lerp_scalar`].
     pub fn lerp_scalar<'o>(
         &self,
         end: impl Operand<'o>,
@@ -7400,7 +7400,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::lerp_scalar(self, &*end.into_arg()?, weight)
     }
-    /// See [`ops::lerp_scalar_`](crate::ops::lerp_scalar_).
+    /// See [`ops::lerp_scalar_`].
     pub fn lerp_scalar_<'o>(
         &self,
         end: impl Operand<'o>,
@@ -7408,7 +7408,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::lerp_scalar_(self, &*end.into_arg()?, weight)
     }
-    /// See [`ops::lerp`](crate::ops::lerp).
+    /// See [`ops::lerp`].
     pub fn lerp<'o>(
         &self,
         end: impl Operand<'o>,
@@ -7416,7 +7416,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::lerp(self, &*end.into_arg()?, &*weight.into_arg()?)
     }
-    /// See [`ops::lerp_`](crate::ops::lerp_).
+    /// See [`ops::lerp_`].
     pub fn lerp_<'o>(
         &self,
         end: impl Operand<'o>,
@@ -7424,7 +7424,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::lerp_(self, &*end.into_arg()?, &*weight.into_arg()?)
     }
-    /// See [`ops::addcmul`](crate::ops::addcmul).
+    /// See [`ops::addcmul`].
     pub fn addcmul<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7432,7 +7432,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addcmul(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::addcmul`](crate::ops::addcmul).
+    /// See [`ops::addcmul`].
     pub fn addcmul_opt<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7441,7 +7441,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addcmul(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
     }
-    /// See [`ops::addcmul_`](crate::ops::addcmul_).
+    /// See [`ops::addcmul_`].
     pub fn addcmul_<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7449,7 +7449,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addcmul_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::addcmul_`](crate::ops::addcmul_).
+    /// See [`ops::addcmul_`].
     pub fn addcmul_opt_<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7458,7 +7458,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addcmul_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
     }
-    /// See [`ops::addcdiv`](crate::ops::addcdiv).
+    /// See [`ops::addcdiv`].
     pub fn addcdiv<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7466,7 +7466,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addcdiv(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::addcdiv`](crate::ops::addcdiv).
+    /// See [`ops::addcdiv`].
     pub fn addcdiv_opt<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7475,7 +7475,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::addcdiv(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
     }
-    /// See [`ops::addcdiv_`](crate::ops::addcdiv_).
+    /// See [`ops::addcdiv_`].
     pub fn addcdiv_<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7483,7 +7483,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addcdiv_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, Scalar::Int(1))
     }
-    /// See [`ops::addcdiv_`](crate::ops::addcdiv_).
+    /// See [`ops::addcdiv_`].
     pub fn addcdiv_opt_<'o>(
         &self,
         tensor1: impl Operand<'o>,
@@ -7492,7 +7492,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::addcdiv_(self, &*tensor1.into_arg()?, &*tensor2.into_arg()?, value)
     }
-    /// See [`ops::where_self`](crate::ops::where_self).
+    /// See [`ops::where_self`].
     pub fn where_self<'o>(
         &self,
         condition: impl Operand<'o>,
@@ -7500,7 +7500,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::where_self(&*condition.into_arg()?, self, &*other.into_arg()?)
     }
-    /// See [`ops::where_scalar_other`](crate::ops::where_scalar_other).
+    /// See [`ops::where_scalar_other`].
     pub fn where_scalar_other<'o>(
         &self,
         condition: impl Operand<'o>,
@@ -7508,7 +7508,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::where_scalar_other(&*condition.into_arg()?, self, other)
     }
-    /// See [`ops::masked_fill_scalar`](crate::ops::masked_fill_scalar).
+    /// See [`ops::masked_fill_scalar`].
     pub fn masked_fill_scalar<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -7516,7 +7516,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::masked_fill_scalar(self, &*mask.into_arg()?, value)
     }
-    /// See [`ops::masked_fill_scalar_`](crate::ops::masked_fill_scalar_).
+    /// See [`ops::masked_fill_scalar_`].
     pub fn masked_fill_scalar_<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -7524,7 +7524,7 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::masked_fill_scalar_(self, &*mask.into_arg()?, value)
     }
-    /// See [`ops::masked_fill`](crate::ops::masked_fill).
+    /// See [`ops::masked_fill`].
     pub fn masked_fill<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -7532,7 +7532,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::masked_fill(self, &*mask.into_arg()?, &*value.into_arg()?)
     }
-    /// See [`ops::masked_fill_`](crate::ops::masked_fill_).
+    /// See [`ops::masked_fill_`].
     pub fn masked_fill_<'o>(
         &self,
         mask: impl Operand<'o>,
@@ -7540,19 +7540,19 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::masked_fill_(self, &*mask.into_arg()?, &*value.into_arg()?)
     }
-    /// See [`ops::pow_tensor_tensor`](crate::ops::pow_tensor_tensor).
+    /// See [`ops::pow_tensor_tensor`].
     pub fn pow_tensor<'o>(&self, exponent: impl Operand<'o>) -> Result<Tensor> {
         ops::pow_tensor_tensor(self, &*exponent.into_arg()?)
     }
-    /// See [`ops::pow_`](crate::ops::pow_).
+    /// See [`ops::pow_`].
     pub fn pow_tensor_<'o>(&self, exponent: impl Operand<'o>) -> Result<&Tensor> {
         ops::pow_(self, &*exponent.into_arg()?)
     }
-    /// See [`ops::pow_tensor_scalar`](crate::ops::pow_tensor_scalar).
+    /// See [`ops::pow_tensor_scalar`].
     pub fn pow(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         ops::pow_tensor_scalar(self, exponent)
     }
-    /// See [`ops::pow_scalar_`](crate::ops::pow_scalar_).
+    /// See [`ops::pow_scalar_`].
     pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         ops::pow_scalar_(self, exponent)
     }

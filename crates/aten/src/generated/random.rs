@@ -2149,11 +2149,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::uniform_`](crate::ops::uniform_).
+    /// See [`ops::uniform_`].
     pub fn uniform_(&self) -> Result<&Tensor> {
         ops::uniform_(self, 0.0, 1.0, None)
     }
-    /// See [`ops::uniform_`](crate::ops::uniform_).
+    /// See [`ops::uniform_`].
     pub fn uniform_opt_(
         &self,
         from: f64,
@@ -2162,11 +2162,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::uniform_(self, from, to, generator)
     }
-    /// See [`ops::normal_`](crate::ops::normal_).
+    /// See [`ops::normal_`].
     pub fn normal_(&self) -> Result<&Tensor> {
         ops::normal_(self, 0.0, 1.0, None)
     }
-    /// See [`ops::normal_`](crate::ops::normal_).
+    /// See [`ops::normal_`].
     pub fn normal_opt_(
         &self,
         mean: f64,
@@ -2175,11 +2175,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::normal_(self, mean, std, generator)
     }
-    /// See [`ops::exponential_`](crate::ops::exponential_).
+    /// See [`ops::exponential_`].
     pub fn exponential_(&self) -> Result<&Tensor> {
         ops::exponential_(self, 1.0, None)
     }
-    /// See [`ops::exponential_`](crate::ops::exponential_).
+    /// See [`ops::exponential_`].
     pub fn exponential_opt_(
         &self,
         lambd: f64,
@@ -2187,11 +2187,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::exponential_(self, lambd, generator)
     }
-    /// See [`ops::bernoulli_float_`](crate::ops::bernoulli_float_).
+    /// See [`ops::bernoulli_float_`].
     pub fn bernoulli_float_(&self) -> Result<&Tensor> {
         ops::bernoulli_float_(self, 0.5, None)
     }
-    /// See [`ops::bernoulli_float_`](crate::ops::bernoulli_float_).
+    /// See [`ops::bernoulli_float_`].
     pub fn bernoulli_float_opt_(
         &self,
         p: f64,
@@ -2199,11 +2199,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::bernoulli_float_(self, p, generator)
     }
-    /// See [`ops::bernoulli_`](crate::ops::bernoulli_).
+    /// See [`ops::bernoulli_`].
     pub fn bernoulli_<'o>(&self, p: impl Operand<'o>) -> Result<&Tensor> {
         ops::bernoulli_(self, &*p.into_arg()?, None)
     }
-    /// See [`ops::bernoulli_`](crate::ops::bernoulli_).
+    /// See [`ops::bernoulli_`].
     pub fn bernoulli_opt_<'o>(
         &self,
         p: impl Operand<'o>,
@@ -2211,19 +2211,19 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::bernoulli_(self, &*p.into_arg()?, generator)
     }
-    /// See [`ops::bernoulli`](crate::ops::bernoulli).
+    /// See [`ops::bernoulli`].
     pub fn bernoulli(&self) -> Result<Tensor> {
         ops::bernoulli(self, None)
     }
-    /// See [`ops::bernoulli`](crate::ops::bernoulli).
+    /// See [`ops::bernoulli`].
     pub fn bernoulli_opt(&self, generator: Option<&Generator>) -> Result<Tensor> {
         ops::bernoulli(self, generator)
     }
-    /// See [`ops::bernoulli_p`](crate::ops::bernoulli_p).
+    /// See [`ops::bernoulli_p`].
     pub fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         ops::bernoulli_p(self, p, None)
     }
-    /// See [`ops::bernoulli_p`](crate::ops::bernoulli_p).
+    /// See [`ops::bernoulli_p`].
     pub fn bernoulli_p_opt(
         &self,
         p: f64,
@@ -2231,11 +2231,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::bernoulli_p(self, p, generator)
     }
-    /// See [`ops::random_from_`](crate::ops::random_from_).
+    /// See [`ops::random_from_`].
     pub fn random_from_(&self, from: i64, to: Option<i64>) -> Result<&Tensor> {
         ops::random_from_(self, from, to, None)
     }
-    /// See [`ops::random_from_`](crate::ops::random_from_).
+    /// See [`ops::random_from_`].
     pub fn random_from_opt_(
         &self,
         from: i64,
@@ -2244,11 +2244,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::random_from_(self, from, to, generator)
     }
-    /// See [`ops::random_to_`](crate::ops::random_to_).
+    /// See [`ops::random_to_`].
     pub fn random_to_(&self, to: i64) -> Result<&Tensor> {
         ops::random_to_(self, to, None)
     }
-    /// See [`ops::random_to_`](crate::ops::random_to_).
+    /// See [`ops::random_to_`].
     pub fn random_to_opt_(
         &self,
         to: i64,
@@ -2256,11 +2256,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::random_to_(self, to, generator)
     }
-    /// See [`ops::random_`](crate::ops::random_).
+    /// See [`ops::random_`].
     pub fn random_(&self) -> Result<&Tensor> {
         ops::random_(self, None)
     }
-    /// See [`ops::random_`](crate::ops::random_).
+    /// See [`ops::random_`].
     pub fn random_opt_(&self, generator: Option<&Generator>) -> Result<&Tensor> {
         ops::random_(self, generator)
     }

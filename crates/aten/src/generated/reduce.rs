@@ -2042,19 +2042,19 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::sum`](crate::ops::sum).
+    /// See [`ops::sum`].
     pub fn sum(&self) -> Result<Tensor> {
         ops::sum(self, None)
     }
-    /// See [`ops::sum`](crate::ops::sum).
+    /// See [`ops::sum`].
     pub fn sum_opt(&self, dtype: Option<DType>) -> Result<Tensor> {
         ops::sum(self, dtype)
     }
-    /// See [`ops::sum_dim_int_list`](crate::ops::sum_dim_int_list).
+    /// See [`ops::sum_dim_int_list`].
     pub fn sum_dim(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::sum_dim_int_list(self, Some(dim), keepdim, None)
     }
-    /// See [`ops::sum_dim_int_list`](crate::ops::sum_dim_int_list).
+    /// See [`ops::sum_dim_int_list`].
     pub fn sum_dim_opt(
         &self,
         dim: Option<&[i64]>,
@@ -2063,19 +2063,19 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::sum_dim_int_list(self, dim, keepdim, dtype)
     }
-    /// See [`ops::mean`](crate::ops::mean).
+    /// See [`ops::mean`].
     pub fn mean(&self) -> Result<Tensor> {
         ops::mean(self, None)
     }
-    /// See [`ops::mean`](crate::ops::mean).
+    /// See [`ops::mean`].
     pub fn mean_opt(&self, dtype: Option<DType>) -> Result<Tensor> {
         ops::mean(self, dtype)
     }
-    /// See [`ops::mean_dim`](crate::ops::mean_dim).
+    /// See [`ops::mean_dim`].
     pub fn mean_dim(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::mean_dim(self, Some(dim), keepdim, None)
     }
-    /// See [`ops::mean_dim`](crate::ops::mean_dim).
+    /// See [`ops::mean_dim`].
     pub fn mean_dim_opt(
         &self,
         dim: Option<&[i64]>,
@@ -2084,19 +2084,19 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::mean_dim(self, dim, keepdim, dtype)
     }
-    /// See [`ops::prod`](crate::ops::prod).
+    /// See [`ops::prod`].
     pub fn prod(&self) -> Result<Tensor> {
         ops::prod(self, None)
     }
-    /// See [`ops::prod`](crate::ops::prod).
+    /// See [`ops::prod`].
     pub fn prod_opt(&self, dtype: Option<DType>) -> Result<Tensor> {
         ops::prod(self, dtype)
     }
-    /// See [`ops::prod_dim_int`](crate::ops::prod_dim_int).
+    /// See [`ops::prod_dim_int`].
     pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         ops::prod_dim_int(self, dim, keepdim, None)
     }
-    /// See [`ops::prod_dim_int`](crate::ops::prod_dim_int).
+    /// See [`ops::prod_dim_int`].
     pub fn prod_dim_opt(
         &self,
         dim: i64,
@@ -2105,99 +2105,99 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::prod_dim_int(self, dim, keepdim, dtype)
     }
-    /// See [`ops::amax`](crate::ops::amax).
+    /// See [`ops::amax`].
     pub fn amax(&self) -> Result<Tensor> {
         ops::amax(self, &[], false)
     }
-    /// See [`ops::amax`](crate::ops::amax).
+    /// See [`ops::amax`].
     pub fn amax_opt(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::amax(self, dim, keepdim)
     }
-    /// See [`ops::amin`](crate::ops::amin).
+    /// See [`ops::amin`].
     pub fn amin(&self) -> Result<Tensor> {
         ops::amin(self, &[], false)
     }
-    /// See [`ops::amin`](crate::ops::amin).
+    /// See [`ops::amin`].
     pub fn amin_opt(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::amin(self, dim, keepdim)
     }
-    /// See [`ops::max`](crate::ops::max).
+    /// See [`ops::max`].
     pub fn max(&self) -> Result<Tensor> {
         ops::max(self)
     }
-    /// See [`ops::min`](crate::ops::min).
+    /// See [`ops::min`].
     pub fn min(&self) -> Result<Tensor> {
         ops::min(self)
     }
-    /// See [`ops::max_dim`](crate::ops::max_dim).
+    /// See [`ops::max_dim`].
     pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         ops::max_dim(self, dim, keepdim)
     }
-    /// See [`ops::min_dim`](crate::ops::min_dim).
+    /// See [`ops::min_dim`].
     pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         ops::min_dim(self, dim, keepdim)
     }
-    /// See [`ops::argmax`](crate::ops::argmax).
+    /// See [`ops::argmax`].
     pub fn argmax(&self) -> Result<Tensor> {
         ops::argmax(self, None, false)
     }
-    /// See [`ops::argmax`](crate::ops::argmax).
+    /// See [`ops::argmax`].
     pub fn argmax_opt(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         ops::argmax(self, dim, keepdim)
     }
-    /// See [`ops::argmin`](crate::ops::argmin).
+    /// See [`ops::argmin`].
     pub fn argmin(&self) -> Result<Tensor> {
         ops::argmin(self, None, false)
     }
-    /// See [`ops::argmin`](crate::ops::argmin).
+    /// See [`ops::argmin`].
     pub fn argmin_opt(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         ops::argmin(self, dim, keepdim)
     }
-    /// See [`ops::all`](crate::ops::all).
+    /// See [`ops::all`].
     pub fn all(&self) -> Result<Tensor> {
         ops::all(self)
     }
-    /// See [`ops::all_dim`](crate::ops::all_dim).
+    /// See [`ops::all_dim`].
     pub fn all_dim(&self, dim: i64) -> Result<Tensor> {
         ops::all_dim(self, dim, false)
     }
-    /// See [`ops::all_dim`](crate::ops::all_dim).
+    /// See [`ops::all_dim`].
     pub fn all_dim_opt(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         ops::all_dim(self, dim, keepdim)
     }
-    /// See [`ops::all_dims`](crate::ops::all_dims).
+    /// See [`ops::all_dims`].
     pub fn all_dims(&self) -> Result<Tensor> {
         ops::all_dims(self, None, false)
     }
-    /// See [`ops::all_dims`](crate::ops::all_dims).
+    /// See [`ops::all_dims`].
     pub fn all_dims_opt(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         ops::all_dims(self, dim, keepdim)
     }
-    /// See [`ops::any`](crate::ops::any).
+    /// See [`ops::any`].
     pub fn any(&self) -> Result<Tensor> {
         ops::any(self)
     }
-    /// See [`ops::any_dim`](crate::ops::any_dim).
+    /// See [`ops::any_dim`].
     pub fn any_dim(&self, dim: i64) -> Result<Tensor> {
         ops::any_dim(self, dim, false)
     }
-    /// See [`ops::any_dim`](crate::ops::any_dim).
+    /// See [`ops::any_dim`].
     pub fn any_dim_opt(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         ops::any_dim(self, dim, keepdim)
     }
-    /// See [`ops::any_dims`](crate::ops::any_dims).
+    /// See [`ops::any_dims`].
     pub fn any_dims(&self) -> Result<Tensor> {
         ops::any_dims(self, None, false)
     }
-    /// See [`ops::any_dims`](crate::ops::any_dims).
+    /// See [`ops::any_dims`].
     pub fn any_dims_opt(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         ops::any_dims(self, dim, keepdim)
     }
-    /// See [`ops::var_correction`](crate::ops::var_correction).
+    /// See [`ops::var_correction`].
     pub fn var_correction(&self) -> Result<Tensor> {
         ops::var_correction(self, None, None, false)
     }
-    /// See [`ops::var_correction`](crate::ops::var_correction).
+    /// See [`ops::var_correction`].
     pub fn var_correction_opt(
         &self,
         dim: Option<&[i64]>,
@@ -2206,19 +2206,19 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::var_correction(self, dim, correction, keepdim)
     }
-    /// See [`ops::var`](crate::ops::var).
+    /// See [`ops::var`].
     pub fn var(&self) -> Result<Tensor> {
         ops::var(self, true)
     }
-    /// See [`ops::var`](crate::ops::var).
+    /// See [`ops::var`].
     pub fn var_opt(&self, unbiased: bool) -> Result<Tensor> {
         ops::var(self, unbiased)
     }
-    /// See [`ops::var_dim`](crate::ops::var_dim).
+    /// See [`ops::var_dim`].
     pub fn var_dim(&self, dim: &[i64]) -> Result<Tensor> {
         ops::var_dim(self, Some(dim), true, false)
     }
-    /// See [`ops::var_dim`](crate::ops::var_dim).
+    /// See [`ops::var_dim`].
     pub fn var_dim_opt(
         &self,
         dim: Option<&[i64]>,
@@ -2227,27 +2227,27 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::var_dim(self, dim, unbiased, keepdim)
     }
-    /// See [`ops::logsumexp`](crate::ops::logsumexp).
+    /// See [`ops::logsumexp`].
     pub fn logsumexp(&self, dim: &[i64]) -> Result<Tensor> {
         ops::logsumexp(self, dim, false)
     }
-    /// See [`ops::logsumexp`](crate::ops::logsumexp).
+    /// See [`ops::logsumexp`].
     pub fn logsumexp_opt(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::logsumexp(self, dim, keepdim)
     }
-    /// See [`ops::cumsum`](crate::ops::cumsum).
+    /// See [`ops::cumsum`].
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
         ops::cumsum(self, dim, None)
     }
-    /// See [`ops::cumsum`](crate::ops::cumsum).
+    /// See [`ops::cumsum`].
     pub fn cumsum_opt(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         ops::cumsum(self, dim, dtype)
     }
-    /// See [`ops::cumsum_`](crate::ops::cumsum_).
+    /// See [`ops::cumsum_`].
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         ops::cumsum_(self, dim, None)
     }
-    /// See [`ops::cumsum_`](crate::ops::cumsum_).
+    /// See [`ops::cumsum_`].
     pub fn cumsum_opt_(&self, dim: i64, dtype: Option<DType>) -> Result<&Tensor> {
         ops::cumsum_(self, dim, dtype)
     }

@@ -355,22 +355,22 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::repeat`](crate::ops::repeat).
+    /// See [`ops::repeat`].
     pub fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
         ops::repeat(self, repeats)
     }
-    /// See [`ops::tile`](crate::ops::tile).
+    /// See [`ops::tile`].
     pub fn tile(&self, dims: &[i64]) -> Result<Tensor> {
         ops::tile(self, dims)
     }
-    /// See [`ops::repeat_interleave_self_tensor`](crate::ops::repeat_interleave_self_tensor).
+    /// See [`ops::repeat_interleave_self_tensor`].
     pub fn repeat_interleave_tensor<'o>(
         &self,
         repeats: impl Operand<'o>,
     ) -> Result<Tensor> {
         ops::repeat_interleave_self_tensor(self, &*repeats.into_arg()?, None, None)
     }
-    /// See [`ops::repeat_interleave_self_tensor`](crate::ops::repeat_interleave_self_tensor).
+    /// See [`ops::repeat_interleave_self_tensor`].
     pub fn repeat_interleave_tensor_opt<'o>(
         &self,
         repeats: impl Operand<'o>,
@@ -379,11 +379,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::repeat_interleave_self_tensor(self, &*repeats.into_arg()?, dim, output_size)
     }
-    /// See [`ops::repeat_interleave_self_int`](crate::ops::repeat_interleave_self_int).
+    /// See [`ops::repeat_interleave_self_int`].
     pub fn repeat_interleave(&self, repeats: i64) -> Result<Tensor> {
         ops::repeat_interleave_self_int(self, repeats, None, None)
     }
-    /// See [`ops::repeat_interleave_self_int`](crate::ops::repeat_interleave_self_int).
+    /// See [`ops::repeat_interleave_self_int`].
     pub fn repeat_interleave_opt(
         &self,
         repeats: i64,
@@ -392,7 +392,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::repeat_interleave_self_int(self, repeats, dim, output_size)
     }
-    /// See [`ops::broadcast_to`](crate::ops::broadcast_to).
+    /// See [`ops::broadcast_to`].
     pub fn broadcast_to(&self, size: &[i64]) -> Result<Tensor> {
         ops::broadcast_to(self, size)
     }

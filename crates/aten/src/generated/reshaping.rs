@@ -466,27 +466,27 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::unfold`](crate::ops::unfold).
+    /// See [`ops::unfold`].
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
         ops::unfold(self, dimension, size, step)
     }
-    /// See [`ops::ravel`](crate::ops::ravel).
+    /// See [`ops::ravel`].
     pub fn ravel(&self) -> Result<Tensor> {
         ops::ravel(self)
     }
-    /// See [`ops::unflatten_int`](crate::ops::unflatten_int).
+    /// See [`ops::unflatten_int`].
     pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         ops::unflatten_int(self, dim, sizes)
     }
-    /// See [`ops::sum_to_size`](crate::ops::sum_to_size).
+    /// See [`ops::sum_to_size`].
     pub fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
         ops::sum_to_size(self, size)
     }
-    /// See [`ops::resize_`](crate::ops::resize_).
+    /// See [`ops::resize_`].
     pub fn resize_(&self, size: &[i64]) -> Result<&Tensor> {
         ops::resize_(self, size, None)
     }
-    /// See [`ops::resize_`](crate::ops::resize_).
+    /// See [`ops::resize_`].
     pub fn resize_opt_(
         &self,
         size: &[i64],
@@ -494,11 +494,11 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::resize_(self, size, memory_format)
     }
-    /// See [`ops::resize_as_`](crate::ops::resize_as_).
+    /// See [`ops::resize_as_`].
     pub fn resize_as_<'o>(&self, the_template: impl Operand<'o>) -> Result<&Tensor> {
         ops::resize_as_(self, &*the_template.into_arg()?, None)
     }
-    /// See [`ops::resize_as_`](crate::ops::resize_as_).
+    /// See [`ops::resize_as_`].
     pub fn resize_as_opt_<'o>(
         &self,
         the_template: impl Operand<'o>,

@@ -694,19 +694,19 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::softmax_int`](crate::ops::softmax_int).
+    /// See [`ops::softmax_int`].
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
         ops::softmax_int(self, dim, None)
     }
-    /// See [`ops::softmax_int`](crate::ops::softmax_int).
+    /// See [`ops::softmax_int`].
     pub fn softmax_opt(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         ops::softmax_int(self, dim, dtype)
     }
-    /// See [`ops::log_softmax_int`](crate::ops::log_softmax_int).
+    /// See [`ops::log_softmax_int`].
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
         ops::log_softmax_int(self, dim, None)
     }
-    /// See [`ops::log_softmax_int`](crate::ops::log_softmax_int).
+    /// See [`ops::log_softmax_int`].
     pub fn log_softmax_opt(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         ops::log_softmax_int(self, dim, dtype)
     }

@@ -412,11 +412,11 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::tensor_split_sections`](crate::ops::tensor_split_sections).
+    /// See [`ops::tensor_split_sections`].
     pub fn tensor_split_sections(&self, sections: i64) -> Result<Vec<Tensor>> {
         ops::tensor_split_sections(self, sections, 0)
     }
-    /// See [`ops::tensor_split_sections`](crate::ops::tensor_split_sections).
+    /// See [`ops::tensor_split_sections`].
     pub fn tensor_split_sections_opt(
         &self,
         sections: i64,
@@ -424,11 +424,11 @@ impl Tensor {
     ) -> Result<Vec<Tensor>> {
         ops::tensor_split_sections(self, sections, dim)
     }
-    /// See [`ops::tensor_split_indices`](crate::ops::tensor_split_indices).
+    /// See [`ops::tensor_split_indices`].
     pub fn tensor_split_indices(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         ops::tensor_split_indices(self, indices, 0)
     }
-    /// See [`ops::tensor_split_indices`](crate::ops::tensor_split_indices).
+    /// See [`ops::tensor_split_indices`].
     pub fn tensor_split_indices_opt(
         &self,
         indices: &[i64],
@@ -436,7 +436,7 @@ impl Tensor {
     ) -> Result<Vec<Tensor>> {
         ops::tensor_split_indices(self, indices, dim)
     }
-    /// See [`ops::tensor_split_tensor_indices_or_sections`](crate::ops::tensor_split_tensor_indices_or_sections).
+    /// See [`ops::tensor_split_tensor_indices_or_sections`].
     pub fn tensor_split_tensor_indices_or_sections<'o>(
         &self,
         tensor_indices_or_sections: impl Operand<'o>,
@@ -447,7 +447,7 @@ impl Tensor {
             0,
         )
     }
-    /// See [`ops::tensor_split_tensor_indices_or_sections`](crate::ops::tensor_split_tensor_indices_or_sections).
+    /// See [`ops::tensor_split_tensor_indices_or_sections`].
     pub fn tensor_split_tensor_indices_or_sections_opt<'o>(
         &self,
         tensor_indices_or_sections: impl Operand<'o>,
@@ -459,43 +459,43 @@ impl Tensor {
             dim,
         )
     }
-    /// See [`ops::hsplit_int`](crate::ops::hsplit_int).
+    /// See [`ops::hsplit_int`].
     pub fn hsplit_int(&self, sections: i64) -> Result<Vec<Tensor>> {
         ops::hsplit_int(self, sections)
     }
-    /// See [`ops::hsplit_array`](crate::ops::hsplit_array).
+    /// See [`ops::hsplit_array`].
     pub fn hsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         ops::hsplit_array(self, indices)
     }
-    /// See [`ops::vsplit_int`](crate::ops::vsplit_int).
+    /// See [`ops::vsplit_int`].
     pub fn vsplit_int(&self, sections: i64) -> Result<Vec<Tensor>> {
         ops::vsplit_int(self, sections)
     }
-    /// See [`ops::vsplit_array`](crate::ops::vsplit_array).
+    /// See [`ops::vsplit_array`].
     pub fn vsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         ops::vsplit_array(self, indices)
     }
-    /// See [`ops::dsplit_int`](crate::ops::dsplit_int).
+    /// See [`ops::dsplit_int`].
     pub fn dsplit_int(&self, sections: i64) -> Result<Vec<Tensor>> {
         ops::dsplit_int(self, sections)
     }
-    /// See [`ops::dsplit_array`](crate::ops::dsplit_array).
+    /// See [`ops::dsplit_array`].
     pub fn dsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         ops::dsplit_array(self, indices)
     }
-    /// See [`ops::unsafe_split`](crate::ops::unsafe_split).
+    /// See [`ops::unsafe_split`].
     pub fn unsafe_split(&self, split_size: i64) -> Result<Vec<Tensor>> {
         ops::unsafe_split(self, split_size, 0)
     }
-    /// See [`ops::unsafe_split`](crate::ops::unsafe_split).
+    /// See [`ops::unsafe_split`].
     pub fn unsafe_split_opt(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         ops::unsafe_split(self, split_size, dim)
     }
-    /// See [`ops::unsafe_split_with_sizes`](crate::ops::unsafe_split_with_sizes).
+    /// See [`ops::unsafe_split_with_sizes`].
     pub fn unsafe_split_with_sizes(&self, split_sizes: &[i64]) -> Result<Vec<Tensor>> {
         ops::unsafe_split_with_sizes(self, split_sizes, 0)
     }
-    /// See [`ops::unsafe_split_with_sizes`](crate::ops::unsafe_split_with_sizes).
+    /// See [`ops::unsafe_split_with_sizes`].
     pub fn unsafe_split_with_sizes_opt(
         &self,
         split_sizes: &[i64],
@@ -503,11 +503,11 @@ impl Tensor {
     ) -> Result<Vec<Tensor>> {
         ops::unsafe_split_with_sizes(self, split_sizes, dim)
     }
-    /// See [`ops::unsafe_chunk`](crate::ops::unsafe_chunk).
+    /// See [`ops::unsafe_chunk`].
     pub fn unsafe_chunk(&self, chunks: i64) -> Result<Vec<Tensor>> {
         ops::unsafe_chunk(self, chunks, 0)
     }
-    /// See [`ops::unsafe_chunk`](crate::ops::unsafe_chunk).
+    /// See [`ops::unsafe_chunk`].
     pub fn unsafe_chunk_opt(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         ops::unsafe_chunk(self, chunks, dim)
     }

@@ -171,35 +171,35 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::tril`](crate::ops::tril).
+    /// See [`ops::tril`].
     pub fn tril(&self) -> Result<Tensor> {
         ops::tril(self, 0)
     }
-    /// See [`ops::tril`](crate::ops::tril).
+    /// See [`ops::tril`].
     pub fn tril_opt(&self, diagonal: i64) -> Result<Tensor> {
         ops::tril(self, diagonal)
     }
-    /// See [`ops::tril_`](crate::ops::tril_).
+    /// See [`ops::tril_`].
     pub fn tril_(&self) -> Result<&Tensor> {
         ops::tril_(self, 0)
     }
-    /// See [`ops::tril_`](crate::ops::tril_).
+    /// See [`ops::tril_`].
     pub fn tril_opt_(&self, diagonal: i64) -> Result<&Tensor> {
         ops::tril_(self, diagonal)
     }
-    /// See [`ops::triu`](crate::ops::triu).
+    /// See [`ops::triu`].
     pub fn triu(&self) -> Result<Tensor> {
         ops::triu(self, 0)
     }
-    /// See [`ops::triu`](crate::ops::triu).
+    /// See [`ops::triu`].
     pub fn triu_opt(&self, diagonal: i64) -> Result<Tensor> {
         ops::triu(self, diagonal)
     }
-    /// See [`ops::triu_`](crate::ops::triu_).
+    /// See [`ops::triu_`].
     pub fn triu_(&self) -> Result<&Tensor> {
         ops::triu_(self, 0)
     }
-    /// See [`ops::triu_`](crate::ops::triu_).
+    /// See [`ops::triu_`].
     pub fn triu_opt_(&self, diagonal: i64) -> Result<&Tensor> {
         ops::triu_(self, diagonal)
     }

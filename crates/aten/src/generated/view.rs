@@ -1137,19 +1137,19 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::alias`](crate::ops::alias).
+    /// See [`ops::alias`].
     pub fn alias(&self) -> Result<Tensor> {
         ops::alias(self)
     }
-    /// See [`ops::detach`](crate::ops::detach).
+    /// See [`ops::detach`].
     pub fn detach(&self) -> Result<Tensor> {
         ops::detach(self)
     }
-    /// See [`ops::as_strided`](crate::ops::as_strided).
+    /// See [`ops::as_strided`].
     pub fn as_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         ops::as_strided(self, size, stride, None)
     }
-    /// See [`ops::as_strided`](crate::ops::as_strided).
+    /// See [`ops::as_strided`].
     pub fn as_strided_opt(
         &self,
         size: &[i64],
@@ -1158,79 +1158,79 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::as_strided(self, size, stride, storage_offset)
     }
-    /// See [`ops::view`](crate::ops::view).
+    /// See [`ops::view`].
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         ops::view(self, size)
     }
-    /// See [`ops::view_dtype`](crate::ops::view_dtype).
+    /// See [`ops::view_dtype`].
     pub fn view_dtype(&self, dtype: DType) -> Result<Tensor> {
         ops::view_dtype(self, dtype)
     }
-    /// See [`ops::view_as`](crate::ops::view_as).
+    /// See [`ops::view_as`].
     pub fn view_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::view_as(self, &*other.into_arg()?)
     }
-    /// See [`ops::reshape`](crate::ops::reshape).
+    /// See [`ops::reshape`].
     pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         ops::reshape(self, shape)
     }
-    /// See [`ops::_reshape_alias`](crate::ops::_reshape_alias).
+    /// See [`ops::_reshape_alias`].
     pub fn _reshape_alias(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         ops::_reshape_alias(self, size, stride)
     }
-    /// See [`ops::reshape_as`](crate::ops::reshape_as).
+    /// See [`ops::reshape_as`].
     pub fn reshape_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::reshape_as(self, &*other.into_arg()?)
     }
-    /// See [`ops::expand`](crate::ops::expand).
+    /// See [`ops::expand`].
     pub fn expand(&self, size: &[i64]) -> Result<Tensor> {
         ops::expand(self, size, false)
     }
-    /// See [`ops::expand`](crate::ops::expand).
+    /// See [`ops::expand`].
     pub fn expand_opt(&self, size: &[i64], implicit: bool) -> Result<Tensor> {
         ops::expand(self, size, implicit)
     }
-    /// See [`ops::expand_as`](crate::ops::expand_as).
+    /// See [`ops::expand_as`].
     pub fn expand_as<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::expand_as(self, &*other.into_arg()?)
     }
-    /// See [`ops::permute`](crate::ops::permute).
+    /// See [`ops::permute`].
     pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
         ops::permute(self, dims)
     }
-    /// See [`ops::transpose_int`](crate::ops::transpose_int).
+    /// See [`ops::transpose_int`].
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         ops::transpose_int(self, dim0, dim1)
     }
-    /// See [`ops::t`](crate::ops::t).
+    /// See [`ops::t`].
     pub fn t(&self) -> Result<Tensor> {
         ops::t(self)
     }
-    /// See [`ops::squeeze`](crate::ops::squeeze).
+    /// See [`ops::squeeze`].
     pub fn squeeze(&self) -> Result<Tensor> {
         ops::squeeze(self)
     }
-    /// See [`ops::squeeze_dim`](crate::ops::squeeze_dim).
+    /// See [`ops::squeeze_dim`].
     pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
         ops::squeeze_dim(self, dim)
     }
-    /// See [`ops::squeeze_dims`](crate::ops::squeeze_dims).
+    /// See [`ops::squeeze_dims`].
     pub fn squeeze_dims(&self, dim: &[i64]) -> Result<Tensor> {
         ops::squeeze_dims(self, dim)
     }
-    /// See [`ops::unsqueeze`](crate::ops::unsqueeze).
+    /// See [`ops::unsqueeze`].
     pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         ops::unsqueeze(self, dim)
     }
-    /// See [`ops::select_int`](crate::ops::select_int).
+    /// See [`ops::select_int`].
     pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         ops::select_int(self, dim, index)
     }
-    /// See [`ops::slice`](crate::ops::slice).
+    /// See [`ops::slice`].
     pub fn slice(&self) -> Result<Tensor> {
         ops::slice(self, 0, None, None, 1)
     }
-    /// See [`ops::slice`](crate::ops::slice).
+    /// See [`ops::slice`].
     pub fn slice_opt(
         &self,
         dim: i64,
@@ -1240,11 +1240,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::slice(self, dim, start, end, step)
     }
-    /// See [`ops::narrow`](crate::ops::narrow).
+    /// See [`ops::narrow`].
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         ops::narrow(self, dim, start, length)
     }
-    /// See [`ops::narrow_tensor`](crate::ops::narrow_tensor).
+    /// See [`ops::narrow_tensor`].
     pub fn narrow_tensor<'o>(
         &self,
         dim: i64,
@@ -1253,19 +1253,19 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::narrow_tensor(self, dim, &*start.into_arg()?, length)
     }
-    /// See [`ops::split`](crate::ops::split).
+    /// See [`ops::split`].
     pub fn split(&self, split_size: i64) -> Result<Vec<Tensor>> {
         ops::split(self, split_size, 0)
     }
-    /// See [`ops::split`](crate::ops::split).
+    /// See [`ops::split`].
     pub fn split_opt(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         ops::split(self, split_size, dim)
     }
-    /// See [`ops::split_with_sizes`](crate::ops::split_with_sizes).
+    /// See [`ops::split_with_sizes`].
     pub fn split_with_sizes(&self, split_sizes: &[i64]) -> Result<Vec<Tensor>> {
         ops::split_with_sizes(self, split_sizes, 0)
     }
-    /// See [`ops::split_with_sizes`](crate::ops::split_with_sizes).
+    /// See [`ops::split_with_sizes`].
     pub fn split_with_sizes_opt(
         &self,
         split_sizes: &[i64],
@@ -1273,39 +1273,39 @@ impl Tensor {
     ) -> Result<Vec<Tensor>> {
         ops::split_with_sizes(self, split_sizes, dim)
     }
-    /// See [`ops::chunk`](crate::ops::chunk).
+    /// See [`ops::chunk`].
     pub fn chunk(&self, chunks: i64) -> Result<Vec<Tensor>> {
         ops::chunk(self, chunks, 0)
     }
-    /// See [`ops::chunk`](crate::ops::chunk).
+    /// See [`ops::chunk`].
     pub fn chunk_opt(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         ops::chunk(self, chunks, dim)
     }
-    /// See [`ops::unbind_int`](crate::ops::unbind_int).
+    /// See [`ops::unbind_int`].
     pub fn unbind(&self) -> Result<Vec<Tensor>> {
         ops::unbind_int(self, 0)
     }
-    /// See [`ops::unbind_int`](crate::ops::unbind_int).
+    /// See [`ops::unbind_int`].
     pub fn unbind_opt(&self, dim: i64) -> Result<Vec<Tensor>> {
         ops::unbind_int(self, dim)
     }
-    /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
+    /// See [`ops::flatten_using_ints`].
     pub fn flatten(&self) -> Result<Tensor> {
         ops::flatten_using_ints(self, 0, -1)
     }
-    /// See [`ops::flatten_using_ints`](crate::ops::flatten_using_ints).
+    /// See [`ops::flatten_using_ints`].
     pub fn flatten_opt(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         ops::flatten_using_ints(self, start_dim, end_dim)
     }
-    /// See [`ops::detach_`](crate::ops::detach_).
+    /// See [`ops::detach_`].
     pub fn detach_(&self) -> Result<&Tensor> {
         ops::detach_(self)
     }
-    /// See [`ops::as_strided_`](crate::ops::as_strided_).
+    /// See [`ops::as_strided_`].
     pub fn as_strided_(&self, size: &[i64], stride: &[i64]) -> Result<&Tensor> {
         ops::as_strided_(self, size, stride, None)
     }
-    /// See [`ops::as_strided_`](crate::ops::as_strided_).
+    /// See [`ops::as_strided_`].
     pub fn as_strided_opt_(
         &self,
         size: &[i64],
@@ -1314,27 +1314,27 @@ impl Tensor {
     ) -> Result<&Tensor> {
         ops::as_strided_(self, size, stride, storage_offset)
     }
-    /// See [`ops::t_`](crate::ops::t_).
+    /// See [`ops::t_`].
     pub fn t_(&self) -> Result<&Tensor> {
         ops::t_(self)
     }
-    /// See [`ops::transpose_`](crate::ops::transpose_).
+    /// See [`ops::transpose_`].
     pub fn transpose_(&self, dim0: i64, dim1: i64) -> Result<&Tensor> {
         ops::transpose_(self, dim0, dim1)
     }
-    /// See [`ops::squeeze_`](crate::ops::squeeze_).
+    /// See [`ops::squeeze_`].
     pub fn squeeze_(&self) -> Result<&Tensor> {
         ops::squeeze_(self)
     }
-    /// See [`ops::squeeze_dim_`](crate::ops::squeeze_dim_).
+    /// See [`ops::squeeze_dim_`].
     pub fn squeeze_dim_(&self, dim: i64) -> Result<&Tensor> {
         ops::squeeze_dim_(self, dim)
     }
-    /// See [`ops::squeeze_dims_`](crate::ops::squeeze_dims_).
+    /// See [`ops::squeeze_dims_`].
     pub fn squeeze_dims_(&self, dim: &[i64]) -> Result<&Tensor> {
         ops::squeeze_dims_(self, dim)
     }
-    /// See [`ops::unsqueeze_`](crate::ops::unsqueeze_).
+    /// See [`ops::unsqueeze_`].
     pub fn unsqueeze_(&self, dim: i64) -> Result<&Tensor> {
         ops::unsqueeze_(self, dim)
     }

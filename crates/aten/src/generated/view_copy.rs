@@ -2148,15 +2148,15 @@ pub mod native {
     }
 }
 impl Tensor {
-    /// See [`ops::narrow_copy`](crate::ops::narrow_copy).
+    /// See [`ops::narrow_copy`].
     pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         ops::narrow_copy(self, dim, start, length)
     }
-    /// See [`ops::slice_scatter`](crate::ops::slice_scatter).
+    /// See [`ops::slice_scatter`].
     pub fn slice_scatter<'o>(&self, src: impl Operand<'o>) -> Result<Tensor> {
         ops::slice_scatter(self, &*src.into_arg()?, 0, None, None, 1)
     }
-    /// See [`ops::slice_scatter`](crate::ops::slice_scatter).
+    /// See [`ops::slice_scatter`].
     pub fn slice_scatter_opt<'o>(
         &self,
         src: impl Operand<'o>,
@@ -2167,7 +2167,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::slice_scatter(self, &*src.into_arg()?, dim, start, end, step)
     }
-    /// See [`ops::select_scatter`](crate::ops::select_scatter).
+    /// See [`ops::select_scatter`].
     pub fn select_scatter<'o>(
         &self,
         src: impl Operand<'o>,
@@ -2176,7 +2176,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::select_scatter(self, &*src.into_arg()?, dim, index)
     }
-    /// See [`ops::as_strided_scatter`](crate::ops::as_strided_scatter).
+    /// See [`ops::as_strided_scatter`].
     pub fn as_strided_scatter<'o>(
         &self,
         src: impl Operand<'o>,
@@ -2185,7 +2185,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::as_strided_scatter(self, &*src.into_arg()?, size, stride, None)
     }
-    /// See [`ops::as_strided_scatter`](crate::ops::as_strided_scatter).
+    /// See [`ops::as_strided_scatter`].
     pub fn as_strided_scatter_opt<'o>(
         &self,
         src: impl Operand<'o>,
