@@ -2,6 +2,8 @@
 
 #[path = "../../examples/digits/data.rs"]
 mod data;
+// What the example alone reads.
+#[allow(dead_code)]
 #[path = "../../examples/digits/train.rs"]
 mod train;
 
