@@ -74,7 +74,7 @@ fn calls_by_name_take_and_give_the_stack() {
         [IValue::Tensor(_), IValue::Tensor(facts)] => assert_eq!(facts.to_vec::<i64>().unwrap(), [8]),
         _ => panic!("two tensors were expected"),
     }
-    assert_eq!(dispatch::find("test::scaled_add").unwrap().schema, &SCALED_ADD.info().schema[..]);
+    assert_eq!(dispatch::find("test::scaled_add").unwrap().schema, SCALED_ADD.info().schema);
     assert!(dispatch::dump_registered("test::scaled_add").unwrap().contains("extension.rs"));
 }
 

@@ -447,7 +447,7 @@ mod tests {
         near(hurwitz_zeta(2.0, 1.0), PI * PI / 6.0);
         near(hurwitz_zeta(3.5, 0.75), 2.927_437_521_539_956);
         near(bessel_i::<0>(1.0, false), 1.266_065_877_752_008_4);
-        near(bessel_i::<0>(30.0, true), 0.073_145_946_482_237_29);
+        near(bessel_i::<0>(30.0, true), 0.073_145_946_482_237_3);
         near(bessel_i::<1>(-2.0, false), -1.590_636_854_637_329_2);
         near(bessel_i::<1>(50.0, true), 0.055_993_123_892_895_4);
         near(incomplete_gamma(2.0, 1.5).0, 0.442_174_599_628_925_36);
