@@ -11,7 +11,8 @@ pub fn show() -> String {
     let _ = writeln!(text, "  - target: {}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let _ = writeln!(text, "  - CPU capability usage: {}", isa::level().name());
     let _ = writeln!(text, "  - threads: {}", parallel::get_num_threads());
-    let _ = writeln!(text, "  - matrix products: the gemm crate");
+    let products = if cfg!(feature = "blas") { "cblas (system BLAS)" } else { "the gemm crate" };
+    let _ = writeln!(text, "  - matrix products: {products}");
     let _ = writeln!(text, "  - backends: cpu, meta");
     text
 }
