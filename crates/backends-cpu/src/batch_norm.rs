@@ -43,9 +43,11 @@ fn channel_sums<I: Isa, T: RealFloating>(
         let (a, b) = (&a[begin * image..end * image], &b[begin * image..end * image]);
         if s >= LONG {
             I::run(|| {
-                for (a, b) in a.chunks(image).zip(b.chunks(image)) {
-                    let channels = sums.0.iter_mut().zip(&mut sums.1).zip(p);
-                    for (((first, second), p), (a, b)) in channels.zip(a.chunks(s).zip(b.chunks(s))) {
+                for i in 0..end - begin {
+                    let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
+                    let channels = sums.0.iter_mut().zip(sums.1.iter_mut()).zip(p);
+                    for (channel, ((first, second), p)) in channels.enumerate() {
+                        let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
                         let of = rows::sums(a, b, |a, b| f(*p, a, b));
                         (*first, *second) = (*first + of.0, *second + of.1);
                     }
@@ -58,7 +60,8 @@ fn channel_sums<I: Isa, T: RealFloating>(
             run.1.fill(T::Op::ZERO);
             let run = (&mut run.0[..], &mut run.1[..]);
             I::run(|| {
-                for (a, b) in a.chunks(image).zip(b.chunks(image)) {
+                for i in 0..a.len().div_ceil(image) {
+                    let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
                     let channels = run.0.iter_mut().zip(run.1.iter_mut()).zip(p);
                     if s == 1 {
                         for (((first, second), p), (a, b)) in channels.zip(a.iter().zip(b)) {
@@ -66,7 +69,8 @@ fn channel_sums<I: Isa, T: RealFloating>(
                             (*first, *second) = (first.add(of.0), second.add(of.1));
                         }
                     } else {
-                        for (((first, second), p), (a, b)) in channels.zip(a.chunks(s).zip(b.chunks(s))) {
+                        for (channel, ((first, second), p)) in channels.enumerate() {
+                            let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
                             for (a, b) in a.iter().zip(b) {
                                 let of = f(*p, *a, *b);
                                 (*first, *second) = (first.add(of.0), second.add(of.1));
@@ -113,8 +117,10 @@ fn map_channels<I: Isa, T: RealFloating>(
                     *out = T::down(finish(a.up(), b.up(), [*p, *q, *r, *s]));
                 }
             } else {
-                for (channel, ((out, a), b)) in out.chunks_mut(s).zip(a.chunks(s)).zip(b.chunks(s)).enumerate() {
+                for channel in 0..c {
                     let p = at(channel);
+                    let (out, a, b) =
+                        (rows::piece_mut(out, channel, s), rows::piece(a, channel, s), rows::piece(b, channel, s));
                     for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
                         *out = T::down(finish(a.up(), b.up(), p));
                     }

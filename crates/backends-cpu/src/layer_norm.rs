@@ -85,7 +85,8 @@ fn affine<I: Isa, T: RealFloating>(
 ) {
     let normal = |x: &T| x.up().sub(centre).mul(scale);
     if s != 1 {
-        for (i, (out, x)) in out.chunks_mut(s).zip(x.chunks(s)).enumerate() {
+        for i in 0..x.len().div_ceil(s) {
+            let (out, x) = (rows::piece_mut(out, i, s), rows::piece(x, i, s));
             let (weight, bias) = (weight.map_or(T::Op::ONE, |w| w[i]), bias.map_or(T::Op::ZERO, |b| b[i]));
             for (out, x) in out.iter_mut().zip(x) {
                 *out = T::down(normal(x).mul_add::<I>(weight, bias));
@@ -149,12 +150,7 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
         locked.write::<T>(0)?.with_dense(|out| {
             par_chunks::<I, T>(out, chunk * length, |start, out| {
                 let (begin, mut part) = (start / length, partial());
-                for (i, out) in out.chunks_mut(length).enumerate() {
-                    row_backward::<I, T>(out, inputs, begin + i);
-                    if summed > 0 {
-                        accumulate::<I, T>(&mut part, inputs, begin + i);
-                    }
-                }
+                I::run(|| chunk_backward::<I, T>(out, inputs, begin, (summed > 0).then_some(&mut part)));
                 *parts[begin / chunk].lock() = Some(part);
             })
         });
@@ -189,6 +185,23 @@ impl<'a, T: RealFloating> Inputs<'a, T, T::Op> {
     }
 }
 
+/// The rows from `begin` on: gradients of the input, and their share in those of the parameters.
+#[inline(always)]
+fn chunk_backward<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    inputs: Inputs<'_, T, T::Op>,
+    begin: usize,
+    mut part: Option<&mut Partial<T::Op>>,
+) {
+    let length = inputs.shape.1 * inputs.shape.2;
+    for i in 0..out.len() / length {
+        row_backward::<I, T>(rows::piece_mut(out, i, length), inputs, begin + i);
+        if let Some(part) = part.as_deref_mut() {
+            accumulate::<I, T>(part, inputs, begin + i);
+        }
+    }
+}
+
 #[inline(always)]
 fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T::Op>, i: usize) {
     let (grad, x, weight) = inputs.row(i);
@@ -215,13 +228,15 @@ fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T:
         }
         Some(weight) => {
             let mut sums = (0.0, 0.0);
-            for ((grad, x), w) in grad.chunks(s).zip(x.chunks(s)).zip(weight) {
+            for (i, w) in weight.iter().enumerate() {
+                let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
                 let of = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
                 let w = Real::to_f64(*w);
                 sums = (sums.0 + of.0 * w, sums.1 + of.1 * w);
             }
             let (a, b) = means(sums);
-            for (((out, grad), x), w) in out.chunks_mut(s).zip(grad.chunks(s)).zip(x.chunks(s)).zip(weight) {
+            for (i, w) in weight.iter().enumerate() {
+                let (out, grad, x) = (rows::piece_mut(out, i, s), rows::piece(grad, i, s), rows::piece(x, i, s));
                 for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
                     *out = finish(g.up().mul(*w), *x, a, b);
                 }
@@ -246,7 +261,8 @@ fn accumulate<I: Isa, T: RealFloating>(part: &mut Partial<T::Op>, inputs: Inputs
             *bias = bias.add(g.up());
         }
     } else {
-        for (((weight, bias), grad), x) in sums.zip(grad.chunks(s)).zip(x.chunks(s)) {
+        for (i, (weight, bias)) in sums.enumerate() {
+            let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
             let (sum, dot) = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
             *weight = weight.add(T::Op::from_f64(dot));
             *bias = bias.add(T::Op::from_f64(sum));

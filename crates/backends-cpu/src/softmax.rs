@@ -136,8 +136,10 @@ fn plane<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], b: us
                 *sum = sum.log::<I>();
             }
         }
-        for (out, x) in out[column..].chunks_mut(b).zip(x[column..].chunks(b)) {
-            for (((out, x), max), sum) in out[..width].iter_mut().zip(x).zip(&max).zip(&sum) {
+        for i in 0..x.len() / b {
+            let at = i * b + column;
+            let (out, x) = (&mut out[at..at + width], &x[at..at + width]);
+            for (((out, x), max), sum) in out.iter_mut().zip(x).zip(&max).zip(&sum) {
                 *out = finish::<I, T, LOG>(*x, *max, *sum);
             }
         }

@@ -51,6 +51,20 @@ fn add<O: RealMath>(acc: &mut [O; WIDTH], values: &[O; WIDTH], n: usize) {
     }
 }
 
+/// The `i`-th piece of `n` elements, the last one with what is left. A loop over pieces of several rows indexes them so: the
+/// accessors of zipped `chunks` are calls that return slices, which keep a body from being compiled for its level.
+#[inline(always)]
+pub fn piece<A>(a: &[A], i: usize, n: usize) -> &[A] {
+    &a[i * n..a.len().min((i + 1) * n)]
+}
+
+/// [`piece`] of a mutable slice.
+#[inline(always)]
+pub fn piece_mut<A>(a: &mut [A], i: usize, n: usize) -> &mut [A] {
+    let end = a.len().min((i + 1) * n);
+    &mut a[i * n..end]
+}
+
 // The folds call `f` in one place each: a body that is called in two may not be inlined, and then it is not compiled for the
 // level of its caller.
 
@@ -58,9 +72,11 @@ fn add<O: RealMath>(acc: &mut [O; WIDTH], values: &[O; WIDTH], n: usize) {
 #[inline(always)]
 pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
     let mut sum = 0.0;
-    for a in a.chunks(BLOCK) {
+    for block in 0..a.len().div_ceil(BLOCK) {
+        let a = piece(a, block, BLOCK);
         let mut acc = [O::ZERO; WIDTH];
-        for a in a.chunks(WIDTH) {
+        for at in 0..a.len().div_ceil(WIDTH) {
+            let a = piece(a, at, WIDTH);
             let (from, mut values) = (run(a), [O::ZERO; WIDTH]);
             for i in 0..WIDTH {
                 values[i] = f(from[i]);
@@ -87,9 +103,13 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
     f: impl Fn(A, B, C) -> (O, O),
 ) -> (f64, f64) {
     let mut sums = (0.0, 0.0);
-    for ((a, b), c) in a.chunks(BLOCK).zip(b.chunks(BLOCK)).zip(c.chunks(BLOCK)) {
+    let n = a.len().min(b.len()).min(c.len());
+    let (a, b, c) = (&a[..n], &b[..n], &c[..n]);
+    for block in 0..n.div_ceil(BLOCK) {
+        let (a, b, c) = (piece(a, block, BLOCK), piece(b, block, BLOCK), piece(c, block, BLOCK));
         let (mut first, mut second) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-        for ((a, b), c) in a.chunks(WIDTH).zip(b.chunks(WIDTH)).zip(c.chunks(WIDTH)) {
+        for at in 0..a.len().div_ceil(WIDTH) {
+            let (a, b, c) = (piece(a, at, WIDTH), piece(b, at, WIDTH), piece(c, at, WIDTH));
             let (from_a, from_b, from_c) = (run(a), run(b), run(c));
             let (mut x, mut y) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
             for i in 0..WIDTH {
@@ -107,9 +127,11 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
 #[inline(always)]
 pub fn map_sum<T: RealFloating>(out: &mut [T], a: &[T], f: impl Fn(T) -> T::Op) -> f64 {
     let mut sum = 0.0;
-    for (out, a) in out.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
+    for block in 0..a.len().div_ceil(BLOCK) {
+        let (out, a) = (piece_mut(out, block, BLOCK), piece(a, block, BLOCK));
         let mut acc = [T::Op::ZERO; WIDTH];
-        for (out, a) in out.chunks_mut(WIDTH).zip(a.chunks(WIDTH)) {
+        for at in 0..a.len().div_ceil(WIDTH) {
+            let (out, a) = (piece_mut(out, at, WIDTH), piece(a, at, WIDTH));
             let (from, mut values) = (run(a), [T::Op::ZERO; WIDTH]);
             for i in 0..WIDTH {
                 values[i] = f(from[i]);
