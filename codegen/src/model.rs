@@ -90,7 +90,7 @@ pub struct Kernel {
     /// The type alias in `aten::kernels`.
     pub ty: String,
     /// Which dtypes have a column, in the order of `DType::ALL`.
-    pub dtypes: [bool; 12],
+    pub dtypes: crate::names::DtypeSet,
     /// What `"X" not implemented for 'Long'` calls it.
     pub error_name: String,
     /// True if CPU kernels are compiled for each instruction-set level: `add::<I, f32>`, else `sort::<f32>`.

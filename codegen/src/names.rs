@@ -86,7 +86,7 @@ pub fn ident(name: &str) -> proc_macro2::Ident {
 }
 
 /// The Rust type of one element, by the name that dtype sets use.
-pub const DTYPES: [(&str, &str, &str); 12] = [
+pub const DTYPES: [(&str, &str, &str); 14] = [
     ("u8", "U8", "u8"),
     ("i8", "I8", "i8"),
     ("i16", "I16", "i16"),
@@ -99,26 +99,34 @@ pub const DTYPES: [(&str, &str, &str); 12] = [
     ("c128", "C128", "Complex64"),
     ("bool", "Bool", "Bool"),
     ("bf16", "BF16", "bf16"),
+    ("c32", "C32", "ComplexHalf"),
+    ("bc32", "BC32", "BComplex32"),
 ];
 
-fn named_set(name: &str) -> Result<[bool; 12], String> {
+/// A set of dtypes, in the order of [`DTYPES`].
+pub type DtypeSet = [bool; DTYPES.len()];
+
+/// The dtypes that only few kernels have: no set holds them, and entries name them one by one.
+const HALF_COMPLEX: [&str; 2] = ["c32", "bc32"];
+
+fn named_set(name: &str) -> Result<DtypeSet, String> {
     let of = |names: &[&str]| DTYPES.map(|(short, _, _)| names.contains(&short));
     Ok(match name {
-        "all" => [true; 12],
-        "numeric" => DTYPES.map(|(short, _, _)| short != "bool"),
+        "all" => DTYPES.map(|(short, _, _)| !HALF_COMPLEX.contains(&short)),
+        "numeric" => DTYPES.map(|(short, _, _)| short != "bool" && !HALF_COMPLEX.contains(&short)),
         "integral" => of(&["u8", "i8", "i16", "i32", "i64"]),
         "floating" => of(&["f16", "bf16", "f32", "f64"]),
         "complex" => of(&["c64", "c128"]),
-        "real" => DTYPES.map(|(short, _, _)| !short.starts_with('c')),
-        "none" => [false; 12],
+        "real" => DTYPES.map(|(short, _, _)| !short.starts_with('c') && short != "bc32"),
+        "none" => [false; DTYPES.len()],
         one if DTYPES.iter().any(|(short, _, _)| *short == one) => of(&[one]),
         other => return Err(format!("unknown dtype set '{other}'")),
     })
 }
 
 /// A set of dtypes in the order of `DType::ALL`: `floating+complex`, `all-bool`, `f32+f64`.
-pub fn dtype_set(text: &str) -> Result<[bool; 12], String> {
-    let mut set = [false; 12];
+pub fn dtype_set(text: &str) -> Result<DtypeSet, String> {
+    let mut set = [false; DTYPES.len()];
     let (mut add, mut rest) = (true, text);
     loop {
         let end = rest.find(['+', '-']).unwrap_or(rest.len());

@@ -59,7 +59,7 @@ fn row(entry: &Entry, kernels: &[(&str, &Kernel)]) -> String {
 }
 
 /// The shortest description of a set.
-fn dtypes(set: &[bool; 12]) -> String {
+fn dtypes(set: &crate::names::DtypeSet) -> String {
     for name in [
         "all",
         "numeric",
@@ -72,8 +72,11 @@ fn dtypes(set: &[bool; 12]) -> String {
         "all-f16",
         "bool",
     ] {
-        if crate::names::dtype_set(name).as_ref() == Ok(set) {
-            return name.to_string();
+        for few in ["", "+c32", "+c32+bc32"] {
+            let name = format!("{name}{few}");
+            if crate::names::dtype_set(&name).as_ref() == Ok(set) {
+                return name;
+            }
         }
     }
     let names: Vec<&str> = DTYPES.iter().zip(set).filter(|(_, on)| **on).map(|((short, ..), _)| *short).collect();

@@ -141,7 +141,7 @@ pub fn cpu(family: &str, entries: &[&Entry]) -> Option<TokenStream> {
         use tensor_aten::generated::kernels::{#structure, #table};
         use tensor_aten::inventory;
         use tensor_aten::kernels::Columns;
-        use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+        use tensor_core::{BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16};
 
         use crate::isa::{Baseline, Isa, Level, V3, V4, level};
         use crate::#module;

@@ -34,6 +34,10 @@ pub enum DType {
     Bool = 11,
     /// `torch.bfloat16`
     BF16 = 15,
+    /// `torch.complex32`: what f16 and a complex number promote to; few operators compute in it
+    C32 = 8,
+    /// `torch.bcomplex32`: what bf16 and a complex number promote to; fewer do
+    BC32 = 46,
 }
 
 /// The category that decides between tensors of different rank in type promotion.
@@ -65,11 +69,12 @@ const FACTS: [Facts; DType::ALL.len()] = [
     Facts(DType::C128, "complex128", "ComplexDouble", 16, Category::Complex),
     Facts(DType::Bool, "bool", "Bool", 1, Category::Bool),
     Facts(DType::BF16, "bfloat16", "BFloat16", 2, Category::Float),
+    Facts(DType::C32, "complex32", "ComplexHalf", 4, Category::Complex),
+    Facts(DType::BC32, "bcomplex32", "BComplex32", 4, Category::Complex),
 ];
 
 /// Names of PyTorch dtypes that this library knows of and does not build.
-const RESERVED: [&str; 9] = [
-    "complex32",
+const RESERVED: [&str; 8] = [
     "uint16",
     "uint32",
     "uint64",
@@ -82,7 +87,7 @@ const RESERVED: [&str; 9] = [
 
 impl DType {
     /// Every dtype, in the order of [`DType::index`].
-    pub const ALL: [DType; 12] = [
+    pub const ALL: [DType; 14] = [
         Self::U8,
         Self::I8,
         Self::I16,
@@ -95,6 +100,8 @@ impl DType {
         Self::C128,
         Self::Bool,
         Self::BF16,
+        Self::C32,
+        Self::BC32,
     ];
 
     /// How many dtypes there are: the length of a kernel table's column list.
@@ -106,7 +113,9 @@ impl DType {
         match self as u8 {
             n @ 0..=7 => n as usize,
             n @ 9..=11 => n as usize - 1,
-            _ => 11,
+            15 => 11,
+            8 => 12,
+            _ => 13,
         }
     }
 
@@ -139,6 +148,8 @@ impl DType {
             Self::C128 => "c10::complex<double>",
             Self::Bool => "bool",
             Self::BF16 => "c10::BFloat16",
+            Self::C32 => "c10::complex<c10::Half>",
+            Self::BC32 => "c10::complex<c10::BFloat16>",
         }
     }
 
@@ -192,6 +203,8 @@ impl DType {
         match self {
             Self::C64 => Self::F32,
             Self::C128 => Self::F64,
+            Self::C32 => Self::F16,
+            Self::BC32 => Self::BF16,
             other => other,
         }
     }
@@ -200,14 +213,17 @@ impl DType {
     pub const fn to_complex(self) -> DType {
         match self {
             Self::F64 | Self::C128 => Self::C128,
+            Self::F16 | Self::C32 => Self::C32,
+            Self::BF16 | Self::BC32 => Self::BC32,
             _ => Self::C64,
         }
     }
 
-    /// The type that sums of this type accumulate in (`toOpMathType`): f32 for f16 and bf16.
+    /// The type that sums of this type accumulate in (`toOpMathType`): f32 for f16 and bf16, and so for complex ones.
     pub const fn opmath(self) -> DType {
         match self {
             Self::F16 | Self::BF16 => Self::F32,
+            Self::C32 | Self::BC32 => Self::C64,
             other => other,
         }
     }

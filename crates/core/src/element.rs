@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 
-use crate::{DType, Scalar, bf16, f16};
+use crate::{BComplex32, ComplexHalf, DType, Scalar, bf16, f16};
 
 /// A `bool` element: one byte, true unless zero. Storages may hold any byte, so this is not Rust's `bool`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
@@ -66,6 +66,12 @@ elements! {
         |s: Scalar| Complex::new(s.to_f32(), s.to_complex().im as f32),
         |v: Complex<f32>| Scalar::Complex(Complex::new(v.re as f64, v.im as f64));
     Complex<f64>, C128, |s: Scalar| s.to_complex(), Scalar::Complex;
+    ComplexHalf, C32,
+        |s: Scalar| Complex::new(f16::from_f32(s.to_f32()), f16::from_f32(s.to_complex().im as f32)),
+        |v: ComplexHalf| Scalar::Complex(Complex::new(v.re.to_f64(), v.im.to_f64()));
+    BComplex32, BC32,
+        |s: Scalar| Complex::new(bf16::from_f32(s.to_f32()), bf16::from_f32(s.to_complex().im as f32)),
+        |v: BComplex32| Scalar::Complex(Complex::new(v.re.to_f64(), v.im.to_f64()));
     Bool, Bool, |s: Scalar| Bool::new(s.to_bool()), |v: Bool| Scalar::Bool(v.get());
 }
 
@@ -94,6 +100,8 @@ macro_rules! dispatch {
             D::F64 => with!(f64),
             D::C64 => with!($crate::Complex<f32>),
             D::C128 => with!($crate::Complex<f64>),
+            D::C32 => with!($crate::ComplexHalf),
+            D::BC32 => with!($crate::BComplex32),
             // `DType` is non-exhaustive to other crates; `Bool` is the one that is left.
             _ => with!($crate::Bool),
         }

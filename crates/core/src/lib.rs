@@ -33,6 +33,12 @@ pub use error::{Error, ErrorKind, Result};
 pub use generator::Generator;
 pub use layout::{Layout, MemoryFormat};
 pub use num_complex::{Complex, Complex32, Complex64};
+
+/// The elements of [`DType::C32`].
+pub type ComplexHalf = Complex<f16>;
+/// The elements of [`DType::BC32`].
+pub type BComplex32 = Complex<bf16>;
+
 pub use refcount::Ref;
 pub use scalar::Scalar;
 pub use storage::Storage;

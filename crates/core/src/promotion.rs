@@ -32,6 +32,10 @@ const fn promote(a: DType, b: DType) -> DType {
         _ if a as u8 == b as u8 => a,
         (DType::U8, DType::I8) | (DType::I8, DType::U8) => DType::I16,
         (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => DType::F32,
+        (_, DType::C32 | DType::BC32) if a.category() as u8 >= Category::Float as u8 => {
+            promote(a.to_real(), b.to_real()).to_complex()
+        }
+        (DType::C32 | DType::BC32, _) => b,
         (DType::F64 | DType::C128, DType::C64) => DType::C128,
         _ if a.category() as u8 == b.category() as u8 => wider,
         _ => b,

@@ -206,8 +206,8 @@ const fn limits(dtype: DType) -> Option<(f64, f64)> {
         DType::I32 => (i32::MIN as f64, i32::MAX as f64),
         // The upper limit rounds to 2^63, and so does the number above it.
         DType::I64 => (i64::MIN as f64, i64::MAX as f64),
-        DType::F16 => (-65504.0, 65504.0),
-        DType::BF16 => (-BF16_MAX, BF16_MAX),
+        DType::F16 | DType::C32 => (-65504.0, 65504.0),
+        DType::BF16 | DType::BC32 => (-BF16_MAX, BF16_MAX),
         DType::F32 | DType::C64 => (f32::MIN as f64, f32::MAX as f64),
         DType::F64 | DType::C128 => (f64::MIN, f64::MAX),
     })

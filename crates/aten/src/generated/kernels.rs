@@ -225,7 +225,7 @@ pub fn embedding(device: Device) -> Result<&'static EmbeddingKernels> {
 }
 /// The kernels of `fill`: a column a dtype.
 pub struct FillKernels {
-    /// `fill_out`
+    /// `fill_cpu`
     pub fill: Columns<IterKernel>,
 }
 impl FillKernels {

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{AttentionKernels, AttentionTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::attention;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> AttentionKernels {
             None,
             None,
             None,
+            None,
+            None,
         ]),
         attention_backward: Columns([
             None,
@@ -34,6 +38,8 @@ const fn table<I: Isa, N: Isa>() -> AttentionKernels {
             None,
             Some(attention::attention_backward::<I, f32>),
             Some(attention::attention_backward::<I, f64>),
+            None,
+            None,
             None,
             None,
             None,

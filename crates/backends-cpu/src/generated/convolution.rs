@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{ConvolutionKernels, ConvolutionTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::convolution;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
             None,
             None,
             None,
+            None,
+            None,
         ]),
         conv_forward: Columns([
             Some(convolution::conv_forward::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
             None,
             None,
             None,
+            None,
+            None,
         ]),
         conv_weight: Columns([
             Some(convolution::conv_weight::<N, u8>),
@@ -48,6 +54,8 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
             None,
             Some(convolution::conv_weight::<I, f32>),
             Some(convolution::conv_weight::<I, f64>),
+            None,
+            None,
             None,
             None,
             None,

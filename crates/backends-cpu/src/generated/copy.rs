@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{CopyKernels, CopyTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::copy;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> CopyKernels {
             Some(copy::copy::<N, Complex64>),
             Some(copy::copy::<N, Bool>),
             Some(copy::copy::<I, bf16>),
+            Some(copy::copy::<N, ComplexHalf>),
+            Some(copy::copy::<N, BComplex32>),
         ]),
     }
 }

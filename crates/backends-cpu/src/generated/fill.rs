@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{FillKernels, FillTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::fill;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> FillKernels {
             Some(fill::fill::<N, Complex64>),
             Some(fill::fill::<N, Bool>),
             Some(fill::fill::<I, bf16>),
+            Some(fill::fill::<N, ComplexHalf>),
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{IndexingKernels, IndexingTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::indexing;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::gather::<Complex64>),
             Some(indexing::gather::<Bool>),
             Some(indexing::gather::<bf16>),
+            None,
+            None,
         ]),
         index: Columns([
             Some(indexing::index::<u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::index::<Complex64>),
             Some(indexing::index::<Bool>),
             Some(indexing::index::<bf16>),
+            None,
+            None,
         ]),
         index_put: Columns([
             Some(indexing::index_put::<u8>),
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::index_put::<Complex64>),
             Some(indexing::index_put::<Bool>),
             Some(indexing::index_put::<bf16>),
+            None,
+            None,
         ]),
         nonzero: Columns([
             Some(indexing::nonzero::<u8>),
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::nonzero::<Complex64>),
             Some(indexing::nonzero::<Bool>),
             Some(indexing::nonzero::<bf16>),
+            None,
+            None,
         ]),
         scatter: Columns([
             Some(indexing::scatter::<u8>),
@@ -80,6 +90,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::scatter::<Complex64>),
             Some(indexing::scatter::<Bool>),
             Some(indexing::scatter::<bf16>),
+            None,
+            None,
         ]),
         scatter_add: Columns([
             Some(indexing::scatter_add::<u8>),
@@ -94,6 +106,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::scatter_add::<Complex64>),
             Some(indexing::scatter_add::<Bool>),
             Some(indexing::scatter_add::<bf16>),
+            None,
+            None,
         ]),
         scatter_amax: Columns([
             Some(indexing::scatter_amax::<u8>),
@@ -108,6 +122,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             None,
             Some(indexing::scatter_amax::<Bool>),
             Some(indexing::scatter_amax::<bf16>),
+            None,
+            None,
         ]),
         scatter_amin: Columns([
             Some(indexing::scatter_amin::<u8>),
@@ -122,6 +138,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             None,
             Some(indexing::scatter_amin::<Bool>),
             Some(indexing::scatter_amin::<bf16>),
+            None,
+            None,
         ]),
         scatter_multiply: Columns([
             Some(indexing::scatter_multiply::<u8>),
@@ -136,6 +154,8 @@ const fn table<I: Isa, N: Isa>() -> IndexingKernels {
             Some(indexing::scatter_multiply::<Complex64>),
             Some(indexing::scatter_multiply::<Bool>),
             Some(indexing::scatter_multiply::<bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{LayerNormKernels, LayerNormTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::layer_norm;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> LayerNormKernels {
             None,
             None,
             Some(layer_norm::norm::<I, bf16>),
+            None,
+            None,
         ]),
         norm_backward: Columns([
             None,
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> LayerNormKernels {
             None,
             None,
             Some(layer_norm::norm_backward::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{LossKernels, LossTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::loss;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::all_in_unit::<I, bf16>),
+            None,
+            None,
         ]),
         binary_cross_entropy: Columns([
             None,
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::binary_cross_entropy::<I, bf16>),
+            None,
+            None,
         ]),
         binary_cross_entropy_backward: Columns([
             None,
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::binary_cross_entropy_backward::<I, bf16>),
+            None,
+            None,
         ]),
         huber_loss: Columns([
             None,
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::huber_loss::<I, bf16>),
+            None,
+            None,
         ]),
         huber_loss_backward: Columns([
             None,
@@ -80,6 +90,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::huber_loss_backward::<I, bf16>),
+            None,
+            None,
         ]),
         logits_loss: Columns([
             None,
@@ -94,6 +106,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::logits_loss::<I, bf16>),
+            None,
+            None,
         ]),
         nll: Columns([
             None,
@@ -108,6 +122,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::nll::<I, bf16>),
+            None,
+            None,
         ]),
         nll_backward: Columns([
             None,
@@ -122,6 +138,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::nll_backward::<I, bf16>),
+            None,
+            None,
         ]),
         smooth_l1_loss: Columns([
             None,
@@ -136,6 +154,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::smooth_l1_loss::<I, bf16>),
+            None,
+            None,
         ]),
         smooth_l1_loss_backward: Columns([
             None,
@@ -150,6 +170,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::smooth_l1_loss_backward::<I, bf16>),
+            None,
+            None,
         ]),
         soft_margin_loss: Columns([
             None,
@@ -164,6 +186,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::soft_margin_loss::<I, bf16>),
+            None,
+            None,
         ]),
         soft_margin_loss_backward: Columns([
             None,
@@ -178,6 +202,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::soft_margin_loss_backward::<I, bf16>),
+            None,
+            None,
         ]),
         weighted_logits_loss: Columns([
             None,
@@ -192,6 +218,8 @@ const fn table<I: Isa, N: Isa>() -> LossKernels {
             None,
             None,
             Some(loss::weighted_logits_loss::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{MatmulKernels, MatmulTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::matmul;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> MatmulKernels {
             Some(matmul::batched_gemm::<N, Complex64>),
             None,
             Some(matmul::batched_gemm::<I, bf16>),
+            None,
+            None,
         ]),
         dot: Columns([
             Some(matmul::dot::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> MatmulKernels {
             Some(matmul::dot::<N, Complex64>),
             None,
             Some(matmul::dot::<I, bf16>),
+            None,
+            None,
         ]),
         gemm: Columns([
             Some(matmul::gemm::<N, u8>),
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> MatmulKernels {
             Some(matmul::gemm::<N, Complex64>),
             None,
             Some(matmul::gemm::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

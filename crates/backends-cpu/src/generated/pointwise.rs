@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{PointwiseKernels, PointwiseTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::pointwise;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::abs::<N, Complex64>),
             None,
             Some(pointwise::abs::<I, bf16>),
+            None,
+            None,
         ]),
         add: Columns([
             Some(pointwise::add::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::add::<N, Complex64>),
             Some(pointwise::add::<N, Bool>),
             Some(pointwise::add::<I, bf16>),
+            Some(pointwise::add::<N, ComplexHalf>),
+            None,
         ]),
         addcdiv: Columns([
             None,
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::addcdiv::<N, Complex64>),
             None,
             Some(pointwise::addcdiv::<I, bf16>),
+            None,
+            None,
         ]),
         addcmul: Columns([
             Some(pointwise::addcmul::<N, u8>),
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::addcmul::<N, Complex64>),
             None,
             Some(pointwise::addcmul::<I, bf16>),
+            Some(pointwise::addcmul::<N, ComplexHalf>),
+            None,
         ]),
         bitwise_not: Columns([
             Some(pointwise::bitwise_not::<N, u8>),
@@ -79,6 +89,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::bitwise_not::<N, Bool>),
+            None,
+            None,
             None,
         ]),
         ceil: Columns([
@@ -94,6 +106,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::ceil::<I, bf16>),
+            None,
+            None,
         ]),
         clamp: Columns([
             Some(pointwise::clamp::<N, u8>),
@@ -108,6 +122,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::clamp::<I, bf16>),
+            None,
+            None,
         ]),
         clamp_max: Columns([
             Some(pointwise::clamp_max::<N, u8>),
@@ -122,6 +138,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::clamp_max::<I, bf16>),
+            None,
+            None,
         ]),
         clamp_min: Columns([
             Some(pointwise::clamp_min::<N, u8>),
@@ -136,6 +154,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::clamp_min::<I, bf16>),
+            None,
+            None,
         ]),
         clamp_tensor: Columns([
             Some(pointwise::clamp_tensor::<N, u8>),
@@ -150,6 +170,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::clamp_tensor::<I, bf16>),
+            None,
+            None,
         ]),
         conj_physical: Columns([
             Some(pointwise::conj_physical::<N, u8>),
@@ -164,6 +186,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::conj_physical::<N, Complex64>),
             Some(pointwise::conj_physical::<N, Bool>),
             Some(pointwise::conj_physical::<I, bf16>),
+            None,
+            None,
         ]),
         cos: Columns([
             None,
@@ -178,6 +202,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::cos::<N, Complex64>),
             None,
             Some(pointwise::cos::<I, bf16>),
+            None,
+            None,
         ]),
         div: Columns([
             None,
@@ -192,6 +218,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::div::<N, Complex64>),
             None,
             Some(pointwise::div::<I, bf16>),
+            None,
+            None,
         ]),
         div_floor: Columns([
             Some(pointwise::div_floor::<N, u8>),
@@ -206,6 +234,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::div_floor::<I, bf16>),
+            None,
+            None,
         ]),
         div_trunc: Columns([
             Some(pointwise::div_trunc::<N, u8>),
@@ -220,6 +250,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::div_trunc::<I, bf16>),
+            None,
+            None,
         ]),
         eq: Columns([
             Some(pointwise::eq::<N, u8>),
@@ -234,6 +266,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::eq::<N, Complex64>),
             Some(pointwise::eq::<N, Bool>),
             Some(pointwise::eq::<I, bf16>),
+            Some(pointwise::eq::<N, ComplexHalf>),
+            Some(pointwise::eq::<N, BComplex32>),
         ]),
         erf: Columns([
             None,
@@ -248,6 +282,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::erf::<I, bf16>),
+            None,
+            None,
         ]),
         exp: Columns([
             None,
@@ -262,6 +298,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::exp::<N, Complex64>),
             None,
             Some(pointwise::exp::<I, bf16>),
+            None,
+            None,
         ]),
         floor: Columns([
             Some(pointwise::floor::<N, u8>),
@@ -276,6 +314,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::floor::<I, bf16>),
+            None,
+            None,
         ]),
         ge: Columns([
             Some(pointwise::ge::<N, u8>),
@@ -290,6 +330,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::ge::<N, Bool>),
             Some(pointwise::ge::<I, bf16>),
+            None,
+            None,
         ]),
         gelu: Columns([
             None,
@@ -304,6 +346,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::gelu::<I, bf16>),
+            None,
+            None,
         ]),
         gelu_backward: Columns([
             None,
@@ -318,6 +362,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::gelu_backward::<I, bf16>),
+            None,
+            None,
         ]),
         gt: Columns([
             Some(pointwise::gt::<N, u8>),
@@ -332,6 +378,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::gt::<N, Bool>),
             Some(pointwise::gt::<I, bf16>),
+            None,
+            None,
         ]),
         isnan: Columns([
             Some(pointwise::isnan::<N, u8>),
@@ -346,6 +394,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::isnan::<N, Complex64>),
             Some(pointwise::isnan::<N, Bool>),
             Some(pointwise::isnan::<I, bf16>),
+            None,
+            None,
         ]),
         le: Columns([
             Some(pointwise::le::<N, u8>),
@@ -360,6 +410,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::le::<N, Bool>),
             Some(pointwise::le::<I, bf16>),
+            None,
+            None,
         ]),
         lerp_scalar: Columns([
             None,
@@ -374,6 +426,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::lerp_scalar::<N, Complex64>),
             None,
             Some(pointwise::lerp_scalar::<I, bf16>),
+            None,
+            None,
         ]),
         lerp_tensor: Columns([
             None,
@@ -388,6 +442,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::lerp_tensor::<N, Complex64>),
             None,
             Some(pointwise::lerp_tensor::<I, bf16>),
+            None,
+            None,
         ]),
         log: Columns([
             None,
@@ -402,6 +458,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::log::<N, Complex64>),
             None,
             Some(pointwise::log::<I, bf16>),
+            None,
+            None,
         ]),
         logical_and: Columns([
             Some(pointwise::logical_and::<N, u8>),
@@ -416,6 +474,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::logical_and::<N, Complex64>),
             Some(pointwise::logical_and::<N, Bool>),
             Some(pointwise::logical_and::<I, bf16>),
+            None,
+            None,
         ]),
         logical_not: Columns([
             Some(pointwise::logical_not::<N, u8>),
@@ -430,6 +490,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::logical_not::<N, Complex64>),
             Some(pointwise::logical_not::<N, Bool>),
             Some(pointwise::logical_not::<I, bf16>),
+            None,
+            None,
         ]),
         logical_or: Columns([
             Some(pointwise::logical_or::<N, u8>),
@@ -444,6 +506,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::logical_or::<N, Complex64>),
             Some(pointwise::logical_or::<N, Bool>),
             Some(pointwise::logical_or::<I, bf16>),
+            None,
+            None,
         ]),
         lt: Columns([
             Some(pointwise::lt::<N, u8>),
@@ -458,6 +522,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::lt::<N, Bool>),
             Some(pointwise::lt::<I, bf16>),
+            None,
+            None,
         ]),
         masked_fill: Columns([
             Some(pointwise::masked_fill::<N, u8>),
@@ -472,6 +538,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::masked_fill::<N, Complex64>),
             Some(pointwise::masked_fill::<N, Bool>),
             Some(pointwise::masked_fill::<I, bf16>),
+            None,
+            None,
         ]),
         maximum: Columns([
             Some(pointwise::maximum::<N, u8>),
@@ -486,6 +554,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::maximum::<N, Bool>),
             Some(pointwise::maximum::<I, bf16>),
+            None,
+            None,
         ]),
         minimum: Columns([
             Some(pointwise::minimum::<N, u8>),
@@ -500,6 +570,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::minimum::<N, Bool>),
             Some(pointwise::minimum::<I, bf16>),
+            None,
+            None,
         ]),
         mse_loss: Columns([
             None,
@@ -514,6 +586,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::mse_loss::<I, bf16>),
+            None,
+            None,
         ]),
         mse_loss_backward: Columns([
             None,
@@ -528,6 +602,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::mse_loss_backward::<I, bf16>),
+            None,
+            None,
         ]),
         mul: Columns([
             Some(pointwise::mul::<N, u8>),
@@ -542,6 +618,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::mul::<N, Complex64>),
             Some(pointwise::mul::<N, Bool>),
             Some(pointwise::mul::<I, bf16>),
+            Some(pointwise::mul::<N, ComplexHalf>),
+            None,
         ]),
         ne: Columns([
             Some(pointwise::ne::<N, u8>),
@@ -556,6 +634,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::ne::<N, Complex64>),
             Some(pointwise::ne::<N, Bool>),
             Some(pointwise::ne::<I, bf16>),
+            Some(pointwise::ne::<N, ComplexHalf>),
+            Some(pointwise::ne::<N, BComplex32>),
         ]),
         neg: Columns([
             Some(pointwise::neg::<N, u8>),
@@ -570,6 +650,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::neg::<N, Complex64>),
             None,
             Some(pointwise::neg::<I, bf16>),
+            Some(pointwise::neg::<N, ComplexHalf>),
+            None,
         ]),
         pow: Columns([
             Some(pointwise::pow::<N, u8>),
@@ -584,6 +666,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::pow::<N, Complex64>),
             None,
             Some(pointwise::pow::<I, bf16>),
+            None,
+            None,
         ]),
         pow_tensor_scalar: Columns([
             Some(pointwise::pow_tensor_scalar::<N, u8>),
@@ -598,6 +682,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::pow_tensor_scalar::<N, Complex64>),
             None,
             Some(pointwise::pow_tensor_scalar::<I, bf16>),
+            None,
+            None,
         ]),
         reciprocal: Columns([
             None,
@@ -612,6 +698,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::reciprocal::<N, Complex64>),
             None,
             Some(pointwise::reciprocal::<I, bf16>),
+            None,
+            None,
         ]),
         relu: Columns([
             Some(pointwise::relu::<N, u8>),
@@ -626,6 +714,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::relu::<I, bf16>),
+            None,
+            None,
         ]),
         rsqrt: Columns([
             None,
@@ -640,6 +730,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::rsqrt::<N, Complex64>),
             None,
             Some(pointwise::rsqrt::<I, bf16>),
+            None,
+            None,
         ]),
         sigmoid: Columns([
             None,
@@ -654,6 +746,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::sigmoid::<N, Complex64>),
             None,
             Some(pointwise::sigmoid::<I, bf16>),
+            None,
+            None,
         ]),
         sigmoid_backward: Columns([
             None,
@@ -668,6 +762,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::sigmoid_backward::<N, Complex64>),
             None,
             Some(pointwise::sigmoid_backward::<I, bf16>),
+            None,
+            None,
         ]),
         sign: Columns([
             Some(pointwise::sign::<N, u8>),
@@ -682,6 +778,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             Some(pointwise::sign::<N, Bool>),
             Some(pointwise::sign::<I, bf16>),
+            None,
+            None,
         ]),
         silu: Columns([
             None,
@@ -696,6 +794,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::silu::<N, Complex64>),
             None,
             Some(pointwise::silu::<I, bf16>),
+            None,
+            None,
         ]),
         silu_backward: Columns([
             None,
@@ -710,6 +810,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::silu_backward::<N, Complex64>),
             None,
             Some(pointwise::silu_backward::<I, bf16>),
+            None,
+            None,
         ]),
         sin: Columns([
             None,
@@ -724,6 +826,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::sin::<N, Complex64>),
             None,
             Some(pointwise::sin::<I, bf16>),
+            None,
+            None,
         ]),
         sqrt: Columns([
             None,
@@ -738,6 +842,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::sqrt::<N, Complex64>),
             None,
             Some(pointwise::sqrt::<I, bf16>),
+            None,
+            None,
         ]),
         sub: Columns([
             Some(pointwise::sub::<N, u8>),
@@ -752,6 +858,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::sub::<N, Complex64>),
             None,
             Some(pointwise::sub::<I, bf16>),
+            None,
+            None,
         ]),
         tanh: Columns([
             None,
@@ -766,6 +874,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::tanh::<N, Complex64>),
             None,
             Some(pointwise::tanh::<I, bf16>),
+            None,
+            None,
         ]),
         tanh_backward: Columns([
             None,
@@ -780,6 +890,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::tanh_backward::<N, Complex64>),
             None,
             Some(pointwise::tanh_backward::<I, bf16>),
+            None,
+            None,
         ]),
         threshold: Columns([
             Some(pointwise::threshold::<N, u8>),
@@ -794,6 +906,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::threshold::<I, bf16>),
+            None,
+            None,
         ]),
         threshold_backward: Columns([
             Some(pointwise::threshold_backward::<N, u8>),
@@ -808,6 +922,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             None,
             None,
             Some(pointwise::threshold_backward::<I, bf16>),
+            None,
+            None,
         ]),
         where_self: Columns([
             Some(pointwise::where_self::<N, u8>),
@@ -822,6 +938,8 @@ const fn table<I: Isa, N: Isa>() -> PointwiseKernels {
             Some(pointwise::where_self::<N, Complex64>),
             Some(pointwise::where_self::<N, Bool>),
             Some(pointwise::where_self::<I, bf16>),
+            Some(pointwise::where_self::<N, ComplexHalf>),
+            Some(pointwise::where_self::<N, BComplex32>),
         ]),
     }
 }

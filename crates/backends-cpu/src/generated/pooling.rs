@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{PoolingKernels, PoolingTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::pooling;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             Some(pooling::avg_pool::<I, bf16>),
+            None,
+            None,
         ]),
         avg_pool_backward: Columns([
             None,
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             Some(pooling::avg_pool_backward::<I, bf16>),
+            None,
+            None,
         ]),
         max_pool: Columns([
             Some(pooling::max_pool::<N, u8>),
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             Some(pooling::max_pool::<N, Bool>),
             Some(pooling::max_pool::<I, bf16>),
+            None,
+            None,
         ]),
         unpool: Columns([
             None,
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             Some(pooling::unpool::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{RandomKernels, RandomTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::random;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             Some(random::bernoulli::<N, Bool>),
             Some(random::bernoulli::<I, bf16>),
+            None,
+            None,
         ]),
         bernoulli_each: Columns([
             Some(random::bernoulli_each::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             Some(random::bernoulli_each::<N, Bool>),
             Some(random::bernoulli_each::<I, bf16>),
+            None,
+            None,
         ]),
         exponential: Columns([
             None,
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             None,
             Some(random::exponential::<I, bf16>),
+            None,
+            None,
         ]),
         normal: Columns([
             None,
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             None,
             Some(random::normal::<I, bf16>),
+            None,
+            None,
         ]),
         normal_serial: Columns([
             None,
@@ -80,6 +90,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             None,
             Some(random::normal_serial::<I, bf16>),
+            None,
+            None,
         ]),
         permutation: Columns([
             Some(random::permutation::<N, u8>),
@@ -94,6 +106,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             None,
             Some(random::permutation::<I, bf16>),
+            None,
+            None,
         ]),
         random: Columns([
             Some(random::random::<N, u8>),
@@ -108,6 +122,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             Some(random::random::<N, Bool>),
             Some(random::random::<I, bf16>),
+            None,
+            None,
         ]),
         random_from_to: Columns([
             Some(random::random_from_to::<N, u8>),
@@ -122,6 +138,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             Some(random::random_from_to::<N, Bool>),
             Some(random::random_from_to::<I, bf16>),
+            None,
+            None,
         ]),
         uniform: Columns([
             None,
@@ -136,6 +154,8 @@ const fn table<I: Isa, N: Isa>() -> RandomKernels {
             None,
             None,
             Some(random::uniform::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{RangeKernels, RangeTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::range;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> RangeKernels {
             None,
             None,
             Some(range::arange::<I, bf16>),
+            None,
+            None,
         ]),
         linspace: Columns([
             Some(range::linspace::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> RangeKernels {
             Some(range::linspace::<N, Complex64>),
             None,
             Some(range::linspace::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{ReduceKernels, ReduceTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::reduce;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::all::<N, Complex64>),
             Some(reduce::all::<N, Bool>),
             Some(reduce::all::<I, bf16>),
+            None,
+            None,
         ]),
         amax: Columns([
             Some(reduce::amax::<N, u8>),
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             None,
             Some(reduce::amax::<N, Bool>),
             Some(reduce::amax::<I, bf16>),
+            None,
+            None,
         ]),
         amin: Columns([
             Some(reduce::amin::<N, u8>),
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             None,
             Some(reduce::amin::<N, Bool>),
             Some(reduce::amin::<I, bf16>),
+            None,
+            None,
         ]),
         any: Columns([
             Some(reduce::any::<N, u8>),
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::any::<N, Complex64>),
             Some(reduce::any::<N, Bool>),
             Some(reduce::any::<I, bf16>),
+            None,
+            None,
         ]),
         cumsum: Columns([
             Some(reduce::cumsum::<N, u8>),
@@ -80,6 +90,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::cumsum::<N, Complex64>),
             None,
             Some(reduce::cumsum::<I, bf16>),
+            None,
+            None,
         ]),
         max_dim: Columns([
             Some(reduce::max_dim::<N, u8>),
@@ -94,6 +106,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             None,
             Some(reduce::max_dim::<N, Bool>),
             Some(reduce::max_dim::<I, bf16>),
+            None,
+            None,
         ]),
         mean: Columns([
             None,
@@ -108,6 +122,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::mean::<N, Complex64>),
             None,
             Some(reduce::mean::<I, bf16>),
+            None,
+            None,
         ]),
         min_dim: Columns([
             Some(reduce::min_dim::<N, u8>),
@@ -122,6 +138,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             None,
             Some(reduce::min_dim::<N, Bool>),
             Some(reduce::min_dim::<I, bf16>),
+            None,
+            None,
         ]),
         norm: Columns([
             None,
@@ -136,6 +154,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::norm::<N, Complex64>),
             None,
             Some(reduce::norm::<I, bf16>),
+            None,
+            None,
         ]),
         prod: Columns([
             Some(reduce::prod::<N, u8>),
@@ -150,6 +170,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::prod::<N, Complex64>),
             Some(reduce::prod::<N, Bool>),
             Some(reduce::prod::<I, bf16>),
+            None,
+            None,
         ]),
         sum: Columns([
             Some(reduce::sum::<N, u8>),
@@ -164,6 +186,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::sum::<N, Complex64>),
             Some(reduce::sum::<N, Bool>),
             Some(reduce::sum::<I, bf16>),
+            None,
+            None,
         ]),
         var: Columns([
             None,
@@ -178,6 +202,8 @@ const fn table<I: Isa, N: Isa>() -> ReduceKernels {
             Some(reduce::var::<N, Complex64>),
             None,
             Some(reduce::var::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

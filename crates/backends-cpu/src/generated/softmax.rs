@@ -5,7 +5,9 @@
 use tensor_aten::generated::kernels::{SoftmaxKernels, SoftmaxTable};
 use tensor_aten::inventory;
 use tensor_aten::kernels::Columns;
-use tensor_core::{Bool, Complex32, Complex64, DeviceType, bf16, f16};
+use tensor_core::{
+    BComplex32, Bool, Complex32, Complex64, ComplexHalf, DeviceType, bf16, f16,
+};
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::softmax;
 /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
@@ -24,6 +26,8 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             Some(softmax::log_softmax::<I, bf16>),
+            None,
+            None,
         ]),
         log_softmax_backward: Columns([
             None,
@@ -38,6 +42,8 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             Some(softmax::log_softmax_backward::<I, bf16>),
+            None,
+            None,
         ]),
         softmax: Columns([
             None,
@@ -52,6 +58,8 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             Some(softmax::softmax::<I, bf16>),
+            None,
+            None,
         ]),
         softmax_backward: Columns([
             None,
@@ -66,6 +74,8 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             Some(softmax::softmax_backward::<I, bf16>),
+            None,
+            None,
         ]),
     }
 }

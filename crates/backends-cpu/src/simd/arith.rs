@@ -249,6 +249,20 @@ macro_rules! halves {
 }
 halves! { f16, f16_to_f32, f32_to_f16; bf16, bf16_to_f32, f32_to_bf16; }
 
+macro_rules! half_complex {
+    ($($t:ident;)*) => { $(
+        impl Value for Complex<$t> {
+            type Op = Complex<f32>;
+            type Abs = $t;
+            #[inline(always)]
+            fn up(self) -> Complex<f32> { Complex::new(self.re.up(), self.im.up()) }
+            #[inline(always)]
+            fn down(value: Complex<f32>) -> Self { Complex::new(<$t>::down(value.re), <$t>::down(value.im)) }
+        }
+    )* };
+}
+half_complex! { f16; bf16; }
+
 macro_rules! integers {
     ($($t:ident, $signed:literal, $abs:expr, $sgn:expr;)*) => { $(
         impl Arith for $t {
