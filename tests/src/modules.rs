@@ -61,6 +61,8 @@ pub fn state(name: &str, args: &[Json], kwargs: &Kwargs) -> Option<Result<State>
             let options = nn::LinearOptions { bias, ..nn::LinearOptions::new() };
             Some(of(nn::Linear::new_opt(int(0)?, int(1)?, options)))
         }
+        "Conv1d" if known(&[]) => Some(of(nn::Conv1d::new(int(0)?, int(1)?, int(2)?))),
+        "ConvTranspose2d" if known(&[]) => Some(of(nn::ConvTranspose2d::new(int(0)?, int(1)?, int(2)?))),
         "Conv2d" if known(&[]) => Some(of(nn::Conv2d::new(int(0)?, int(1)?, int(2)?))),
         "Embedding" if known(&["padding_idx"]) => {
             let padding = kwargs.get("padding_idx").and_then(Json::as_i64);

@@ -1,4 +1,15 @@
-//! Settings of modules: [`options!`] makes the structs of those that have defaults, [`Pair`] is a setting of two sides.
+//! Settings of modules: [`options!`] makes the structs of those that have defaults, [`Single`] and [`Pair`] are settings of one
+//! and of two sides.
+
+/// A setting of one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single(pub [i64; 1]);
+
+impl From<i64> for Single {
+    fn from(one: i64) -> Self {
+        Self([one])
+    }
+}
 
 /// A setting of two dimensions, height and width: one number for both, or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

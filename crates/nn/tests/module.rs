@@ -4,8 +4,9 @@ use tensor_aten::{Tensor, tensor};
 use tensor_backends_cpu as _;
 use tensor_core::Result;
 use tensor_nn::{
-    self as nn, BatchNorm1d, Buffer, Conv2d, Conv2dOptions, Dropout, Embedding, EmbeddingOptions, Forward, Linear,
-    Member, Module, Padding, Parameter, ReLU, Sequential, StateDict, Training, Visitor,
+    self as nn, BatchNorm1d, Buffer, Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvTranspose2d,
+    ConvTranspose2dOptions, Dropout, Embedding, EmbeddingOptions, Forward, Linear, Member, Module, Padding, Parameter,
+    ReLU, Sequential, StateDict, Training, Visitor,
 };
 
 #[derive(Module)]
@@ -211,4 +212,28 @@ fn settings_out_of_range_are_errors() {
     assert_eq!(message(norm.forward(&tensor!([1.0]).unwrap()).unwrap_err()), "expected 2D or 3D input (got 1D input)");
     norm.eval();
     assert!(norm.forward(&one).is_ok());
+}
+
+#[test]
+fn convolutions_of_other_kinds_print_and_run_as_pytorchs() {
+    let line = Conv1d::new_opt(4, 6, 5, Conv1dOptions::new().stride(2).padding(1).dilation(3).groups(2).bias(false));
+    let line = line.unwrap();
+    assert_eq!(
+        line.repr(),
+        "Conv1d(4, 6, kernel_size=(5,), stride=(2,), padding=(1,), dilation=(3,), groups=2, bias=False)"
+    );
+    assert_eq!(line.weight.sizes(), [6, 2, 5]);
+    assert_eq!(line.forward(&Tensor::zeros(&[1, 4, 20], ()).unwrap()).unwrap().sizes(), [1, 6, 5]);
+    let same = Conv1d::new_opt(3, 4, 3, Conv1dOptions::new().padding(Padding::Same)).unwrap();
+    assert_eq!(same.repr(), "Conv1d(3, 4, kernel_size=(3,), stride=(1,), padding=same)");
+    let options = ConvTranspose2dOptions::new().stride(2).padding(1).output_padding(1).groups(2).dilation(2);
+    let up = ConvTranspose2d::new_opt(4, 6, (3, 2), options).unwrap();
+    assert_eq!(
+        up.repr(),
+        "ConvTranspose2d(4, 6, kernel_size=(3, 2), stride=(2, 2), padding=(1, 1), dilation=(2, 2), \
+         output_padding=(1, 1), groups=2)"
+    );
+    assert_eq!((up.weight.sizes(), up.bias.as_ref().unwrap().sizes()), (&[4, 3, 3, 2][..], &[6][..]));
+    assert_eq!(up.forward(&Tensor::zeros(&[1, 4, 3, 3], ()).unwrap()).unwrap().sizes(), [1, 6, 8, 6]);
+    assert!(ConvTranspose2d::new_opt(4, 6, 3, ConvTranspose2dOptions::new().groups(4)).is_err());
 }

@@ -3,7 +3,7 @@
 use tensor_aten::native::lanes::dim_mask;
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::{Dims, wrap_dim};
-use tensor_core::{DType, Result, Scalar};
+use tensor_core::{Result, Scalar, tls};
 
 use super::conj;
 
@@ -29,17 +29,27 @@ pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim:
     ops::div_scalar(&sum_backward(grad, sizes, dim, keepdim)?, count)
 }
 
+/// The products of the elements of a dimension before each, or after each where `reverse`: a scan in log2(n) steps.
+fn products_of_one_side(x: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
+    let n = x.sizes()[dim as usize];
+    let join = |near: &Tensor, far: &Tensor| ops::cat(&if reverse { [far, near] } else { [near, far] }, dim);
+    // The `len` elements nearest to the end that products start from, or farthest from it.
+    let near = |x: &Tensor, len: i64| ops::narrow(x, dim, if reverse { n - len } else { 0 }, len);
+    let far = |x: &Tensor, len: i64| ops::narrow(x, dim, if reverse { 0 } else { n - len }, len);
+    let one = ops::ones_like(&near(x, 1)?, None, None, None, None, None)?;
+    let mut products = join(&one, &near(x, n - 1)?)?;
+    let mut step = 1;
+    while step < n {
+        let longer = ops::mul(&far(&products, n - step)?, &near(&products, n - step)?)?;
+        products = join(&near(&products, step)?, &longer)?;
+        step *= 2;
+    }
+    Ok(products)
+}
+
 /// The products of all elements of a dimension but one, for each: differentiable, and right where there are zeros.
 fn products_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
-    let n = x.sizes()[dim];
-    let mut wide = Dims::from_slice(x.sizes());
-    wide.insert(dim, n);
-    let across = ops::expand(&ops::unsqueeze(x, dim as i64)?, &wide, false)?;
-    let mut shape = Dims::from_elem(1, wide.len());
-    (shape[dim], shape[dim + 1]) = (n, n);
-    let own = ops::reshape(&ops::eye(n, Some(DType::Bool), None, Some(x.device()), None)?, &shape)?;
-    let others = ops::masked_fill_scalar(&across, &own, Scalar::Int(1))?;
-    ops::prod_dim_int(&others, dim as i64 + 1, false, None)
+    ops::mul(&products_of_one_side(x, dim as i64, false)?, &products_of_one_side(x, dim as i64, true)?)
 }
 
 /// Gradient of the product of all elements.
@@ -48,10 +58,11 @@ pub fn prod_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tenso
         return Ok(grad.clone());
     }
     let flat = ops::reshape(x, &[-1])?;
-    let zeros = ops::sum(&ops::eq_scalar(&flat, 0)?, None)?;
-    if ops::item(&zeros)?.to_i64() > 1 {
-        // Of the graph's making, for a second derivative.
-        return ops::mul(grad, &ops::zeros_like(x, None, None, None, None, None)?);
+    if !tls::grad_enabled() {
+        let zeros = ops::sum(&ops::eq_scalar(&flat, 0)?, None)?;
+        if ops::item(&zeros)?.to_i64() > 1 {
+            return ops::zeros_like(x, None, None, None, None, None);
+        }
     }
     let slope = prod_dim_backward(grad, &flat, result, 0, false)?;
     ops::reshape(&slope, x.sizes())

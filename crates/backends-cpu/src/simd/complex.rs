@@ -24,10 +24,7 @@ through! {
 /// The modulus, without overflow.
 #[inline(always)]
 pub(super) fn abs<I: Isa, T: RealMath>(z: Complex<T>) -> T {
-    // As PyTorch rounds it where nothing overflows or vanishes.
-    let naive = z.re.mul(z.re).add(z.im.mul(z.im)).sqrt::<I>();
-    let usual = naive.is_finite() & (naive > T::from_f64(1e-18)) & (naive < T::from_f64(1e18));
-    if usual { naive } else { z.re.hypot::<I>(z.im) }
+    z.re.hypot::<I>(z.im)
 }
 
 /// `x / y` by Smith's method: scaled by the larger part of the divisor. A zero divides each part.

@@ -554,9 +554,42 @@ pub(super) fn atanh<I: Isa, const LOW: bool>(x: f64) -> f64 {
     if x == 0.0 { x } else { value.copysign(x) }
 }
 
+/// `x * x`, and what rounding took off it.
+#[inline(always)]
+fn square<I: Isa>(x: f64) -> (f64, f64) {
+    let p = x * x;
+    if I::FMA {
+        return (p, x.mul_add(x, -p));
+    }
+    // x in two halves, whose products are exact (Veltkamp, Dekker).
+    let c = 134_217_729.0 * x;
+    let high = c - (c - x);
+    let low = x - high;
+    (p, ((high * high - p) + 2.0 * high * low) + low * low)
+}
+
+/// The root of the sum of squares, and one step of Newton's on its exact error: correctly rounded, as PyTorch's.
 #[inline(always)]
 pub(super) fn hypot<I: Isa, const LOW: bool>(x: f64, y: f64) -> f64 {
-    x.hypot(y)
+    /// 2^600, and what it brings back: squares of what lies beyond 2^±450 would overflow or vanish.
+    const UP: f64 = f64::from_bits((600 + 1023) << 52);
+    const DOWN: f64 = f64::from_bits((1023 - 600) << 52);
+    const LARGE: f64 = f64::from_bits((450 + 1023) << 52);
+    const SMALL: f64 = f64::from_bits((1023 - 450) << 52);
+    let (x, y) = (x.abs(), y.abs());
+    let (large, small) = if x > y { (x, y) } else { (y, x) };
+    let scale = if large > LARGE { DOWN } else { 1.0 };
+    let scale = if large < SMALL { UP } else { scale };
+    let back = if large > LARGE { UP } else { 1.0 };
+    let back = if large < SMALL { DOWN } else { back };
+    let (a, b) = (large * scale, small * scale);
+    let ((aa, aa_tail), (bb, bb_tail)) = (square::<I>(a), square::<I>(b));
+    let h = (aa + bb).sqrt();
+    let (hh, hh_tail) = square::<I>(h);
+    let error = ((hh - aa) - bb) + ((hh_tail - aa_tail) - bb_tail);
+    let root = (h - error / (2.0 * h)) * back;
+    let root = if h == 0.0 { 0.0 } else { root };
+    if x.is_infinite() | y.is_infinite() { f64::INFINITY } else { root }
 }
 
 /// log2(x) as a sum of two, to about 60 bits, for positive finite x. Wants fused multiply-adds.

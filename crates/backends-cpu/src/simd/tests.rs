@@ -148,7 +148,7 @@ fn two_arguments<I: Isa>() {
             assert!(ulps64(RealMath::atan2::<I>(x as f64, y as f64), angle) <= 3.0, "atan2({x:e}, {y:e})");
             assert!(ulps32(RealMath::hypot::<I>(x, y), (x as f64).hypot(y as f64)) <= 1.0, "hypot({x:e}, {y:e})");
             let wide = RealMath::hypot::<I>(x as f64, y as f64);
-            assert!(ulps64(wide, (x as f64).hypot(y as f64)) <= 2.5, "hypot({x:e}, {y:e})");
+            assert!(ulps64(wide, (x as f64).hypot(y as f64)) <= 1.0, "hypot({x:e}, {y:e})");
         }
     }
 }
