@@ -302,3 +302,41 @@ pub type LookupKernel = fn(out: &Tensor, table: &Tensor, indices: &Tensor) -> Re
 /// of range and `padding_idx` are left out. `scale` is 1, or 1 / how often an index occurs.
 pub type LookupBackwardKernel =
     fn(out: &Tensor, grad: &Tensor, indices: &Tensor, padding_idx: i64, by_frequency: bool) -> Result<()>;
+
+/// `values` and `indices` (rows, k) of the first elements in the order of the rows of `x` (rows, n), all contiguous. `true`
+/// puts the largest first.
+pub type SortKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor, descending: bool) -> Result<()>;
+
+/// `values` and `indices` (rows) of the `k`-th smallest element of each row of `x` (rows, n), counted from 1.
+pub type KthValueKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor, k: usize) -> Result<()>;
+
+/// `values` and `indices` (rows) of the median of each row of `x` (rows, n), where no-numbers may be `skipped`.
+pub type MedianKernel = fn(values: &Tensor, indices: &Tensor, x: &Tensor, skipped: bool) -> Result<()>;
+
+/// The distinct rows of a contiguous `x` (n, m), the position of each row among them, and how often each occurs; sorted, or
+/// as they follow each other.
+pub type UniqueKernel = fn(x: &Tensor, consecutive: bool) -> Result<[Tensor; 3]>;
+
+/// The places of `x` (rows, m) in the sorted rows of `sequence` (rows or 1, n), in the order of `sorter`; contiguous.
+pub type SearchKernel =
+    fn(out: &Tensor, sequence: &Tensor, x: &Tensor, sorter: Option<&Tensor>, right: bool) -> Result<()>;
+
+/// `out = x is one of test`, or its opposite; contiguous.
+pub type IsinKernel = fn(out: &Tensor, x: &Tensor, test: &Tensor, invert: bool) -> Result<()>;
+
+/// The bins of a histogram.
+#[derive(Clone, Copy)]
+pub struct Bins<'a> {
+    /// the first and the last edge
+    pub range: [f64; 2],
+    /// True if the edges are evenly spaced
+    pub even: bool,
+    /// all edges, one more than bins
+    pub edges: Option<&'a Tensor>,
+}
+
+/// `out[i]` is how many elements of `x`, by their weights, lie in bin i; contiguous.
+pub type HistogramKernel = fn(out: &Tensor, x: &Tensor, weight: Option<&Tensor>, bins: Bins<'_>) -> Result<()>;
+
+/// `out[x[i]] += weights[i]`, or 1, from zeros; `x` is i64, and fits.
+pub type BincountKernel = fn(out: &Tensor, x: &Tensor, weights: Option<&Tensor>) -> Result<()>;

@@ -20,6 +20,7 @@ mod reduce;
 mod repeating;
 pub mod scalar;
 mod softmax;
+mod sorting;
 mod view;
 mod view_copy;
 
@@ -44,6 +45,7 @@ pub use pooling::*;
 pub use reduce::*;
 pub use repeating::*;
 pub use softmax::*;
+pub use sorting::*;
 pub use view::*;
 pub use view_copy::*;
 

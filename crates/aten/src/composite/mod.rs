@@ -28,6 +28,7 @@ pub mod reduce;
 pub mod repeating;
 pub mod reshaping;
 pub mod softmax;
+pub mod sorting;
 pub mod splitting;
 pub mod view;
 pub mod view_copy;

@@ -297,6 +297,50 @@ pub fn flip(device: Device) -> Result<&'static FlipKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("flip", device))
 }
+/// The kernels of `histogram`: a column a dtype.
+pub struct HistogramKernels {
+    /// `bincount_cpu`
+    pub bincount: Columns<BincountKernel>,
+    /// `histogram_cpu`
+    pub histogram: Columns<HistogramKernel>,
+}
+impl HistogramKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        bincount: Columns::NONE,
+        histogram: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("bincount", self.bincount.dtypes()), ("histogram", self.histogram.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `histogram`: what it submits.
+pub struct HistogramTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static HistogramKernels,
+}
+inventory::collect!(HistogramTable);
+/// The kernels of `histogram` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn histogram(device: Device) -> Result<&'static HistogramKernels> {
+    static FOUND: [OnceLock<Option<&'static HistogramKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<HistogramTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("histogram", device))
+}
 /// The kernels of `indexing`: a column a dtype.
 pub struct IndexingKernels {
     /// `gather_out_cpu`
@@ -673,6 +717,8 @@ pub struct PointwiseKernels {
     pub reciprocal: Columns<IterKernel>,
     /// `clamp_min_scalar_cpu`
     pub relu: Columns<IterKernel>,
+    /// `round_vml_cpu`
+    pub round: Columns<IterKernel>,
     /// `rsqrt_cpu`
     pub rsqrt: Columns<IterKernel>,
     /// `sigmoid_cpu`
@@ -689,7 +735,7 @@ pub struct PointwiseKernels {
     pub sin: Columns<IterKernel>,
     /// `sqrt_vml_cpu`
     pub sqrt: Columns<IterKernel>,
-    /// `sub_stub`
+    /// `add_stub`
     pub sub: Columns<IterKernel>,
     /// `tanh_vml_cpu`
     pub tanh: Columns<IterKernel>,
@@ -699,6 +745,8 @@ pub struct PointwiseKernels {
     pub threshold: Columns<IterKernel>,
     /// `threshold_cpu`
     pub threshold_backward: Columns<IterKernel>,
+    /// `trunc_vml_cpu`
+    pub trunc: Columns<IterKernel>,
     /// `where_cpu`
     pub where_self: Columns<IterKernel>,
 }
@@ -749,6 +797,7 @@ impl PointwiseKernels {
         pow_tensor_scalar: Columns::NONE,
         reciprocal: Columns::NONE,
         relu: Columns::NONE,
+        round: Columns::NONE,
         rsqrt: Columns::NONE,
         sigmoid: Columns::NONE,
         sigmoid_backward: Columns::NONE,
@@ -762,6 +811,7 @@ impl PointwiseKernels {
         tanh_backward: Columns::NONE,
         threshold: Columns::NONE,
         threshold_backward: Columns::NONE,
+        trunc: Columns::NONE,
         where_self: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
@@ -788,14 +838,15 @@ impl PointwiseKernels {
             .mse_loss_backward.dtypes()), ("mul", self.mul.dtypes()), ("ne", self.ne
             .dtypes()), ("neg", self.neg.dtypes()), ("pow", self.pow.dtypes()),
             ("pow_tensor_scalar", self.pow_tensor_scalar.dtypes()), ("reciprocal", self
-            .reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("rsqrt", self.rsqrt
-            .dtypes()), ("sigmoid", self.sigmoid.dtypes()), ("sigmoid_backward", self
-            .sigmoid_backward.dtypes()), ("sign", self.sign.dtypes()), ("silu", self.silu
-            .dtypes()), ("silu_backward", self.silu_backward.dtypes()), ("sin", self.sin
-            .dtypes()), ("sqrt", self.sqrt.dtypes()), ("sub", self.sub.dtypes()),
-            ("tanh", self.tanh.dtypes()), ("tanh_backward", self.tanh_backward.dtypes()),
-            ("threshold", self.threshold.dtypes()), ("threshold_backward", self
-            .threshold_backward.dtypes()), ("where_self", self.where_self.dtypes())
+            .reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("round", self.round
+            .dtypes()), ("rsqrt", self.rsqrt.dtypes()), ("sigmoid", self.sigmoid
+            .dtypes()), ("sigmoid_backward", self.sigmoid_backward.dtypes()), ("sign",
+            self.sign.dtypes()), ("silu", self.silu.dtypes()), ("silu_backward", self
+            .silu_backward.dtypes()), ("sin", self.sin.dtypes()), ("sqrt", self.sqrt
+            .dtypes()), ("sub", self.sub.dtypes()), ("tanh", self.tanh.dtypes()),
+            ("tanh_backward", self.tanh_backward.dtypes()), ("threshold", self.threshold
+            .dtypes()), ("threshold_backward", self.threshold_backward.dtypes()),
+            ("trunc", self.trunc.dtypes()), ("where_self", self.where_self.dtypes())
         ]
     }
 }
@@ -1065,6 +1116,48 @@ pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
 }
+/// The kernels of `searching`: a column a dtype.
+pub struct SearchingKernels {
+    /// `isin_default_cpu`
+    pub isin: Columns<IsinKernel>,
+    /// `searchsorted_out_cpu`
+    pub searchsorted: Columns<SearchKernel>,
+}
+impl SearchingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        isin: Columns::NONE,
+        searchsorted: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("isin", self.isin.dtypes()), ("searchsorted", self.searchsorted.dtypes())]
+    }
+}
+/// A backend's kernels of `searching`: what it submits.
+pub struct SearchingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static SearchingKernels,
+}
+inventory::collect!(SearchingTable);
+/// The kernels of `searching` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn searching(device: Device) -> Result<&'static SearchingKernels> {
+    static FOUND: [OnceLock<Option<&'static SearchingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<SearchingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("searching", device))
+}
 /// The kernels of `softmax`: a column a dtype.
 pub struct SoftmaxKernels {
     /// `log_softmax_lastdim_kernel_impl`
@@ -1117,6 +1210,61 @@ pub fn softmax(device: Device) -> Result<&'static SoftmaxKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("softmax", device))
 }
+/// The kernels of `sorting`: a column a dtype.
+pub struct SortingKernels {
+    /// `kthvalue_cpu`
+    pub kthvalue: Columns<KthValueKernel>,
+    /// `median_cpu`
+    pub median: Columns<MedianKernel>,
+    /// `mode_cpu`
+    pub mode: Columns<SelectingKernel>,
+    /// `sorting_kernel_method_name`
+    pub sort: Columns<SortKernel>,
+    /// `topk_cpu`
+    pub topk: Columns<SortKernel>,
+}
+impl SortingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        kthvalue: Columns::NONE,
+        median: Columns::NONE,
+        mode: Columns::NONE,
+        sort: Columns::NONE,
+        topk: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("kthvalue", self.kthvalue.dtypes()), ("median", self.median.dtypes()),
+            ("mode", self.mode.dtypes()), ("sort", self.sort.dtypes()), ("topk", self
+            .topk.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `sorting`: what it submits.
+pub struct SortingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static SortingKernels,
+}
+inventory::collect!(SortingTable);
+/// The kernels of `sorting` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn sorting(device: Device) -> Result<&'static SortingKernels> {
+    static FOUND: [OnceLock<Option<&'static SortingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<SortingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("sorting", device))
+}
 /// The kernels of `triangular`: a column a dtype.
 pub struct TriangularKernels {
     /// `tril_triu`
@@ -1154,6 +1302,43 @@ pub fn triangular(device: Device) -> Result<&'static TriangularKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("triangular", device))
 }
+/// The kernels of `unique`: a column a dtype.
+pub struct UniqueKernels {
+    /// `unique`
+    pub unique: Columns<UniqueKernel>,
+}
+impl UniqueKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self { unique: Columns::NONE };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("unique", self.unique.dtypes())]
+    }
+}
+/// A backend's kernels of `unique`: what it submits.
+pub struct UniqueTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static UniqueKernels,
+}
+inventory::collect!(UniqueTable);
+/// The kernels of `unique` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn unique(device: Device) -> Result<&'static UniqueKernels> {
+    static FOUND: [OnceLock<Option<&'static UniqueKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<UniqueTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("unique", device))
+}
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
@@ -1177,6 +1362,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = flip(device) {
         all.push(("flip", table.coverage()));
+    }
+    if let Ok(table) = histogram(device) {
+        all.push(("histogram", table.coverage()));
     }
     if let Ok(table) = indexing(device) {
         all.push(("indexing", table.coverage()));
@@ -1208,11 +1396,20 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = reduce(device) {
         all.push(("reduce", table.coverage()));
     }
+    if let Ok(table) = searching(device) {
+        all.push(("searching", table.coverage()));
+    }
     if let Ok(table) = softmax(device) {
         all.push(("softmax", table.coverage()));
     }
+    if let Ok(table) = sorting(device) {
+        all.push(("sorting", table.coverage()));
+    }
     if let Ok(table) = triangular(device) {
         all.push(("triangular", table.coverage()));
+    }
+    if let Ok(table) = unique(device) {
+        all.push(("unique", table.coverage()));
     }
     all
 }

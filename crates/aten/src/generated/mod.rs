@@ -15,6 +15,7 @@ mod embedding;
 mod factory;
 mod fill;
 mod flip;
+mod histogram;
 mod indexing;
 mod joining;
 mod layer_norm;
@@ -27,9 +28,12 @@ mod range;
 mod reduce;
 mod repeating;
 mod reshaping;
+mod searching;
 mod softmax;
+mod sorting;
 mod splitting;
 mod triangular;
+mod unique;
 mod view;
 mod view_copy;
 /// The typed operators, as the dispatcher knows them.
@@ -47,6 +51,7 @@ pub mod op {
     pub use super::factory::op::*;
     pub use super::fill::op::*;
     pub use super::flip::op::*;
+    pub use super::histogram::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
     pub use super::layer_norm::op::*;
@@ -59,9 +64,12 @@ pub mod op {
     pub use super::reduce::op::*;
     pub use super::repeating::op::*;
     pub use super::reshaping::op::*;
+    pub use super::searching::op::*;
     pub use super::softmax::op::*;
+    pub use super::sorting::op::*;
     pub use super::splitting::op::*;
     pub use super::triangular::op::*;
+    pub use super::unique::op::*;
     pub use super::view::op::*;
     pub use super::view_copy::op::*;
 }
@@ -80,6 +88,7 @@ pub mod ops {
     pub use super::factory::ops::*;
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
+    pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
     pub use super::layer_norm::ops::*;
@@ -92,9 +101,12 @@ pub mod ops {
     pub use super::reduce::ops::*;
     pub use super::repeating::ops::*;
     pub use super::reshaping::ops::*;
+    pub use super::searching::ops::*;
     pub use super::softmax::ops::*;
+    pub use super::sorting::ops::*;
     pub use super::splitting::ops::*;
     pub use super::triangular::ops::*;
+    pub use super::unique::ops::*;
     pub use super::view::ops::*;
     pub use super::view_copy::ops::*;
 }
@@ -114,6 +126,7 @@ pub mod wrappers {
     pub use super::factory::native::*;
     pub use super::fill::native::*;
     pub use super::flip::native::*;
+    pub use super::histogram::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
     pub use super::layer_norm::native::*;
@@ -126,16 +139,19 @@ pub mod wrappers {
     pub use super::reduce::native::*;
     pub use super::repeating::native::*;
     pub use super::reshaping::native::*;
+    pub use super::searching::native::*;
     pub use super::softmax::native::*;
+    pub use super::sorting::native::*;
     pub use super::splitting::native::*;
     pub use super::triangular::native::*;
+    pub use super::unique::native::*;
     pub use super::view::native::*;
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "01dcd0a06fdbfb4d";
+pub const STAMP: &str = "b76877c77baf318a";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 1282;
+pub const KERNELS: usize = 1409;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -517,6 +517,72 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type RoundFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ROUND: Op<RoundFn> = Op::new(OpInfo {
+        name: "aten::round",
+        schema: "round(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::round")?;
+            stack.push(ops::round(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type RoundFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ROUND_: Op<RoundFn_> = Op::new(OpInfo {
+        name: "aten::round_",
+        schema: "round_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::round_")?;
+            stack.push(ops::round_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RoundOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ROUND_OUT: Op<RoundOutFn> = Op::new(OpInfo {
+        name: "aten::round.out",
+        schema: "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::round")?;
+            stack.push(ops::round_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TruncFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static TRUNC: Op<TruncFn> = Op::new(OpInfo {
+        name: "aten::trunc",
+        schema: "trunc(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::trunc")?;
+            stack.push(ops::trunc(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type TruncFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static TRUNC_: Op<TruncFn_> = Op::new(OpInfo {
+        name: "aten::trunc_",
+        schema: "trunc_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::trunc_")?;
+            stack.push(ops::trunc_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TruncOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static TRUNC_OUT: Op<TruncOutFn> = Op::new(OpInfo {
+        name: "aten::trunc.out",
+        schema: "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::trunc")?;
+            stack.push(ops::trunc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RELU: Op<ReluFn> = Op::new(OpInfo {
         name: "aten::relu",
@@ -3254,6 +3320,52 @@ pub mod ops {
         op::FLOOR_OUT.kernel(keys)?(keys, self_, out)?;
         Ok(out)
     }
+    /// Each element rounded to the nearest integer, ties to even. Integers stay.
+    ///
+    /// `aten::round(Tensor self) -> Tensor`
+    pub fn round(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ROUND.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`round`].
+    ///
+    /// `aten::round_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn round_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ROUND_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`round`].
+    ///
+    /// `aten::round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn round_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ROUND_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The integer part of each element. Integers stay.
+    ///
+    /// `aten::trunc(Tensor self) -> Tensor`
+    pub fn trunc(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TRUNC.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`trunc`].
+    ///
+    /// `aten::trunc_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn trunc_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TRUNC_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`trunc`].
+    ///
+    /// `aten::trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn trunc_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::TRUNC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
     /// The larger of 0 and each element.
     ///
     /// `aten::relu(Tensor self) -> Tensor`
@@ -5232,6 +5344,48 @@ pub mod native {
         Ok(())
     }
     #[allow(unused_variables)]
+    fn round_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::round(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "round_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.round),
+        )
+    }
+    pub fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        round_into(Out::Fresh, self_)
+    }
+    pub fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        round_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn round_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        round_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn trunc_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::trunc(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "trunc_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.trunc),
+        )
+    }
+    pub fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        trunc_into(Out::Fresh, self_)
+    }
+    pub fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        trunc_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn trunc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        trunc_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
     fn relu_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
         let iter = meta::pointwise::relu(out, self_)?;
         iterate::run(
@@ -5995,7 +6149,7 @@ pub mod native {
         iterate::run(
             iter,
             out,
-            "sub_stub",
+            "add_stub",
             |device| Ok(&kernels::pointwise(device)?.sub),
         )
     }
@@ -6038,7 +6192,7 @@ pub mod native {
         iterate::run(
             iter,
             out,
-            "sub_stub",
+            "add_stub",
             |device| Ok(&kernels::pointwise(device)?.sub),
         )
     }
@@ -6071,7 +6225,7 @@ pub mod native {
         iterate::run(
             iter,
             out,
-            "sub_stub",
+            "add_stub",
             |device| Ok(&kernels::pointwise(device)?.sub),
         )
     }
@@ -6105,7 +6259,7 @@ pub mod native {
         iterate::run(
             iter,
             out,
-            "sub_stub",
+            "add_stub",
             |device| Ok(&kernels::pointwise(device)?.sub),
         )
     }
@@ -6980,6 +7134,22 @@ impl Tensor {
     pub fn floor_(&self) -> Result<&Tensor> {
         ops::floor_(self)
     }
+    /// See [`ops::round`].
+    pub fn round(&self) -> Result<Tensor> {
+        ops::round(self)
+    }
+    /// See [`ops::round_`].
+    pub fn round_(&self) -> Result<&Tensor> {
+        ops::round_(self)
+    }
+    /// See [`ops::trunc`].
+    pub fn trunc(&self) -> Result<Tensor> {
+        ops::trunc(self)
+    }
+    /// See [`ops::trunc_`].
+    pub fn trunc_(&self) -> Result<&Tensor> {
+        ops::trunc_(self)
+    }
     /// See [`ops::relu`].
     pub fn relu(&self) -> Result<Tensor> {
         ops::relu(self)
@@ -7604,6 +7774,12 @@ static OPS: &[&dyn AnyOp] = &[
     &op::FLOOR,
     &op::FLOOR_,
     &op::FLOOR_OUT,
+    &op::ROUND,
+    &op::ROUND_,
+    &op::ROUND_OUT,
+    &op::TRUNC,
+    &op::TRUNC_,
+    &op::TRUNC_OUT,
     &op::RELU,
     &op::RELU_,
     &op::GELU,
@@ -8315,6 +8491,78 @@ static KERNELS: &[Registration] = &[
         &op::FLOOR_OUT,
         DispatchKey::Meta,
         &(native::floor_out as op::FloorOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND,
+        DispatchKey::Cpu,
+        &(native::round as op::RoundFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND,
+        DispatchKey::Meta,
+        &(native::round as op::RoundFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_,
+        DispatchKey::Cpu,
+        &(native::round_ as op::RoundFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_,
+        DispatchKey::Meta,
+        &(native::round_ as op::RoundFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_OUT,
+        DispatchKey::Cpu,
+        &(native::round_out as op::RoundOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_OUT,
+        DispatchKey::Meta,
+        &(native::round_out as op::RoundOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC,
+        DispatchKey::Cpu,
+        &(native::trunc as op::TruncFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC,
+        DispatchKey::Meta,
+        &(native::trunc as op::TruncFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_,
+        DispatchKey::Cpu,
+        &(native::trunc_ as op::TruncFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_,
+        DispatchKey::Meta,
+        &(native::trunc_ as op::TruncFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_OUT,
+        DispatchKey::Cpu,
+        &(native::trunc_out as op::TruncOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_OUT,
+        DispatchKey::Meta,
+        &(native::trunc_out as op::TruncOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(

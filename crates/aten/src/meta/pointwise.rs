@@ -118,6 +118,18 @@ pub fn floor(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
     iterate::unary(out, self_)
 }
 
+/// The nearest integer.
+pub fn round(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check_not_implemented!(!self_.is_complex(), "round is not supported for complex inputs");
+    iterate::unary(out, self_)
+}
+
+/// The integer part.
+pub fn trunc(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check_not_implemented!(!self_.is_complex(), "trunc is not supported for complex inputs");
+    iterate::unary(out, self_)
+}
+
 /// `max(self, 0)`
 pub fn relu(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
     check_not_implemented!(self_.dtype() != DType::Bool, "Boolean inputs not supported for relu");

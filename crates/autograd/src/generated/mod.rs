@@ -24,12 +24,14 @@ mod reduce;
 mod repeating;
 mod reshaping;
 mod softmax;
+mod sorting;
 mod splitting;
 mod triangular;
+mod unique;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 518usize;
+pub const KERNELS: usize = 552usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

@@ -980,6 +980,114 @@ fn floor_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let _below = tls::below_autograd();
     op::FLOOR_OUT.kernel(keys)?(keys, self_, out)
 }
+/// Backward of `round(Tensor self) -> Tensor`.
+///
+/// self: `zeros_like(grad)`
+struct RoundBackward0 {}
+impl Function for RoundBackward0 {
+    fn name(&self) -> &'static str {
+        "RoundBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn round(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ROUND.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = RoundBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn round_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ROUND_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = RoundBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn round_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "round")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ROUND_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `trunc(Tensor self) -> Tensor`.
+///
+/// self: `zeros_like(grad)`
+struct TruncBackward0 {}
+impl Function for TruncBackward0 {
+    fn name(&self) -> &'static str {
+        "TruncBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn trunc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::TRUNC.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = TruncBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn trunc_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::TRUNC_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = TruncBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn trunc_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "trunc")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::TRUNC_OUT.kernel(keys)?(keys, self_, out)
+}
 /// Backward of `relu(Tensor self) -> Tensor`.
 ///
 /// self: `threshold_backward(grad, result, 0)`
@@ -4925,6 +5033,42 @@ static KERNELS: &[Registration] = &[
         &op::FLOOR_OUT,
         DispatchKey::Autograd,
         &(floor_out as op::FloorOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND,
+        DispatchKey::Autograd,
+        &(round as op::RoundFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_,
+        DispatchKey::Autograd,
+        &(round_ as op::RoundFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_OUT,
+        DispatchKey::Autograd,
+        &(round_out as op::RoundOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC,
+        DispatchKey::Autograd,
+        &(trunc as op::TruncFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_,
+        DispatchKey::Autograd,
+        &(trunc_ as op::TruncFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUNC_OUT,
+        DispatchKey::Autograd,
+        &(trunc_out as op::TruncOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
