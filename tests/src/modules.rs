@@ -61,7 +61,11 @@ pub fn state(name: &str, args: &[Json], kwargs: &Kwargs) -> Option<Result<State>
             let options = nn::LinearOptions { bias, ..nn::LinearOptions::new() };
             Some(of(nn::Linear::new_opt(int(0)?, int(1)?, options)))
         }
-        "Conv1d" if known(&[]) => Some(of(nn::Conv1d::new(int(0)?, int(1)?, int(2)?))),
+        "Conv1d" if known(&["groups"]) => {
+            let groups = kwargs.get("groups").and_then(Json::as_i64).unwrap_or(1);
+            let options = nn::Conv1dOptions::new().groups(groups);
+            Some(of(nn::Conv1d::new_opt(int(0)?, int(1)?, int(2)?, options)))
+        }
         "ConvTranspose2d" if known(&[]) => Some(of(nn::ConvTranspose2d::new(int(0)?, int(1)?, int(2)?))),
         "Conv2d" if known(&[]) => Some(of(nn::Conv2d::new(int(0)?, int(1)?, int(2)?))),
         "Embedding" if known(&["padding_idx"]) => {

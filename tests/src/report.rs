@@ -12,10 +12,14 @@ use crate::run::{Item, Outcome};
 pub struct Counts {
     /// Everything recorded holds.
     pub passed: usize,
-    /// Something does not, or the item is skipped.
+    /// Something does not.
     pub failed: usize,
     /// The operator is not registered.
     pub missing: usize,
+    /// Something does not, for a reason that the list of skips gives.
+    pub skipped: usize,
+    /// Everything holds, though the list of skips has the item. It counts as passed too.
+    pub stale: usize,
 }
 
 impl Counts {
@@ -24,16 +28,26 @@ impl Counts {
             Outcome::Passed => self.passed += 1,
             Outcome::Failed(_) => self.failed += 1,
             Outcome::Missing => self.missing += 1,
+            Outcome::Skipped(_) => self.skipped += 1,
+            Outcome::Stale => {
+                self.passed += 1;
+                self.stale += 1;
+            }
         }
     }
 
     /// All items.
     pub fn total(&self) -> usize {
-        self.passed + self.failed + self.missing
+        self.passed + self.failed + self.missing + self.skipped
+    }
+
+    /// True if all items pass or are skipped, and no skip is stale.
+    pub fn good(&self) -> bool {
+        self.failed + self.missing + self.stale == 0
     }
 
     fn json(&self) -> Json {
-        json!({"passed": self.passed, "failed": self.failed, "missing": self.missing})
+        json!({"passed": self.passed, "failed": self.failed, "missing": self.missing, "skipped": self.skipped})
     }
 }
 
@@ -64,9 +78,13 @@ impl<'a> Report<'a> {
         let shown = self.groups.iter().filter(|(_, c)| all || c.passed < c.total());
         for (i, (group, c)) in shown.enumerate() {
             if i == 0 {
-                let _ = writeln!(text, "{:<56} {:>7} {:>7} {:>7}", "operator", "passed", "failed", "missing");
+                let _ = writeln!(
+                    text,
+                    "{:<56} {:>7} {:>7} {:>7} {:>7}",
+                    "operator", "passed", "failed", "missing", "skipped"
+                );
             }
-            let _ = writeln!(text, "{group:<56} {:>7} {:>7} {:>7}", c.passed, c.failed, c.missing);
+            let _ = writeln!(text, "{group:<56} {:>7} {:>7} {:>7} {:>7}", c.passed, c.failed, c.missing, c.skipped);
         }
         text
     }
@@ -108,6 +126,24 @@ impl<'a> Report<'a> {
         text
     }
 
+    /// The skipped and the stale items, a line each, and their number.
+    pub fn skips(&self) -> String {
+        let mut text = String::new();
+        for item in self.items {
+            let _ = match &item.outcome {
+                Outcome::Skipped(reason) => writeln!(text, "SKIPPED {}: {reason}", item.id),
+                Outcome::Stale => writeln!(text, "STALE {}: it passes; take it off skips.toml", item.id),
+                _ => Ok(()),
+            };
+        }
+        let Counts { skipped, stale, .. } = self.all;
+        if skipped + stale > 0 {
+            let (listed, total) = (self.all.passed + skipped, self.all.total());
+            let _ = writeln!(text, "skipped with a reason: {skipped}; passed or skipped: {listed} of {total}");
+        }
+        text
+    }
+
     /// The line that ends a run.
     pub fn last_line(&self) -> String {
         format!("conformance: {}", line(&self.all))
@@ -123,10 +159,18 @@ impl<'a> Report<'a> {
                 _ => None,
             })
             .collect();
+        let skips: Vec<Json> = self
+            .items
+            .iter()
+            .filter_map(|item| match &item.outcome {
+                Outcome::Skipped(reason) => Some(json!({"id": item.id, "operator": item.group, "reason": reason})),
+                _ => None,
+            })
+            .collect();
         let groups: serde_json::Map<String, Json> =
             self.groups.iter().map(|(group, c)| ((*group).to_owned(), c.json())).collect();
         let tiers: serde_json::Map<String, Json> = self.tiers.iter().map(|(t, c)| (t.to_string(), c.json())).collect();
-        json!({"all": self.all.json(), "tiers": tiers, "operators": groups, "failures": failures})
+        json!({"all": self.all.json(), "tiers": tiers, "operators": groups, "failures": failures, "skips": skips})
     }
 }
 
@@ -183,6 +227,22 @@ mod tests {
     }
 
     #[test]
+    fn skipped_items_stand_apart_and_stale_ones_are_told() {
+        let items = [
+            item("aten::svd", "svd/0", Outcome::Skipped("phases".to_owned())),
+            item("aten::svd", "svd/1", Outcome::Passed),
+        ];
+        let report = Report::new(&items);
+        assert!(report.all.good());
+        assert_eq!(report.skips(), "SKIPPED svd/0: phases\nskipped with a reason: 1; passed or skipped: 2 of 2\n");
+        assert_eq!(report.last_line(), "conformance: 1 passed, 0 failed, 0 missing of 2 (50.0 %)");
+        let stale = [item("aten::svd", "svd/0", Outcome::Stale)];
+        let report = Report::new(&stale);
+        assert!(!report.all.good() && report.skips().starts_with("STALE svd/0"));
+        assert_eq!(report.last_line(), "conformance: 1 passed, 0 failed, 0 missing of 1 (100.0 %)");
+    }
+
+    #[test]
     fn failures_alike_share_a_line() {
         let failed = |id: &str, reason: &str| item("aten::mm", id, Outcome::Failed(reason.to_owned()));
         let items = [failed("mm/0", "got 12, want 3"), failed("mm/1", "got 4, want 55"), failed("mm/2", "dtype")];
@@ -194,6 +254,6 @@ mod tests {
 
     #[test]
     fn nearly_all_is_not_all() {
-        assert!(line(&Counts { passed: 9999, failed: 1, missing: 0 }).ends_with("(99.9 %)"));
+        assert!(line(&Counts { passed: 9999, failed: 1, ..Counts::default() }).ends_with("(99.9 %)"));
     }
 }

@@ -38,7 +38,7 @@ pub struct Options {
     pub gradients: bool,
     /// How many threads run files side by side. Results do not depend on it.
     pub threads: usize,
-    /// Cases that are not run; they count as failed.
+    /// Cases that need not pass, with the reason.
     pub skips: Skips,
 }
 
@@ -96,6 +96,10 @@ pub enum Outcome {
     Failed(String),
     /// The library lacks the operator.
     Missing,
+    /// It does not pass, and the list of skips says why.
+    Skipped(String),
+    /// It passes, though the list of skips has it.
+    Stale,
 }
 
 /// One thing that was checked.
@@ -133,10 +137,14 @@ impl Run<'_> {
         if !self.options.wants(&id, tier) {
             return None;
         }
-        let outcome = match self.options.skips.reason(&id) {
-            Some(reason) => Outcome::Failed(format!("skipped: {reason}")),
-            None if missing => Outcome::Missing,
-            None => guard::outcome(check),
+        let outcome = match (self.options.skips.find(&id), missing) {
+            (Some(skip), _) if skip.never_run => Outcome::Skipped(skip.reason.clone()),
+            (_, true) => Outcome::Missing,
+            (Some(skip), _) => match guard::outcome(check) {
+                Outcome::Passed => Outcome::Stale,
+                _ => Outcome::Skipped(skip.reason.clone()),
+            },
+            (None, _) => guard::outcome(check),
         };
         Some(Item { group: group.to_owned(), id, tier, outcome })
     }

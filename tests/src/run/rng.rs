@@ -43,11 +43,12 @@ pub(super) fn file(run: &Run<'_>, bytes: &[u8]) -> Result<Vec<Item>> {
                 super::Outcome::Missing
             } else {
                 let result = super::guard::attempt(|| step(&file, draw));
-                match (run.options.skips.reason(&id), result) {
-                    (Some(reason), _) => super::Outcome::Failed(format!("skipped: {reason}")),
+                match (run.options.skips.find(&id), result) {
+                    (_, Ok(false)) => super::Outcome::Missing,
                     (None, Ok(true)) => super::Outcome::Passed,
-                    (None, Ok(false)) => super::Outcome::Missing,
                     (None, Err(reason)) => super::Outcome::Failed(reason),
+                    (Some(_), Ok(true)) => super::Outcome::Stale,
+                    (Some(skip), Err(_)) => super::Outcome::Skipped(skip.reason.clone()),
                 }
             };
             if asked {

@@ -165,9 +165,15 @@ fn filters_and_skips_hold() {
     let right = outputs(1, "float32", "[2]", "");
     let cases = ["a", "b"].map(|id| case(id, X, r#"["0", "1"]"#, &right));
     let corpus: Corpus = [file("selftest::plus_one", &cases.join(","))].into_iter().collect();
-    let skips = crate::skips::Skips::parse("[skips]\nb = 'for the test'\n").unwrap();
-    let items = run(&corpus, &Options { skips, ..Options::default() }).unwrap();
-    assert_eq!(failed(&items[1]), "skipped: for the test");
+    let outcome = |skips: &str, op: &str| {
+        let corpus: Corpus = [file(op, &cases.join(","))].into_iter().collect();
+        let skips = crate::skips::Skips::parse(skips).unwrap();
+        run(&corpus, &Options { skips, ..Options::default() }).unwrap()[1].outcome.clone()
+    };
+    let skipped = Outcome::Skipped("for the test".to_owned());
+    assert_eq!(outcome("[skips]\nb = 'for the test'\n", "selftest::broken"), skipped);
+    assert_eq!(outcome("[skips]\nb = 'for the test'\n", "selftest::plus_one"), Outcome::Stale);
+    assert_eq!(outcome("[never_run]\nb = 'for the test'\n", "selftest::plus_one"), skipped);
     let filter = Some(regex::Regex::new("^a$").unwrap());
     let items = run(&corpus, &Options { filter, ..Options::default() }).unwrap();
     assert_eq!(items.len(), 1);

@@ -1,5 +1,6 @@
 //! Dropout and its relatives: products with random masks.
 
+use tensor_core::stream::Streamed;
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Result, check};
 
@@ -10,7 +11,7 @@ use crate::{Tensor, ops};
 const ALPHA: f64 = 1.758_099_340_847_376_5;
 
 fn check_probability(p: f64) -> Result<()> {
-    check!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {p}");
+    check!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {}", Streamed(p));
     Ok(())
 }
 
@@ -33,12 +34,14 @@ fn plan(x: &Tensor, p: f64, train: bool, feature: bool, alpha: bool) -> Result<P
     if p == 1.0 {
         return Ok(Plan::Scale(ops::zeros(&[], Some(x.dtype()), None, Some(x.device()), None)?));
     }
+    // Real also where x is complex.
+    let real = x.dtype().to_real();
     let noise = if feature {
         check!(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
         let sizes: Dims = x.sizes().iter().enumerate().map(|(d, &size)| if d < 2 { size } else { 1 }).collect();
-        ops::empty_memory_format(&sizes, Some(x.dtype()), None, Some(x.device()), None, None)?
+        ops::empty_memory_format(&sizes, Some(real), None, Some(x.device()), None, None)?
     } else {
-        ops::empty_like(x, None, None, None, None, None)?
+        ops::empty_like(x, Some(real), None, None, None, None)?
     };
     ops::bernoulli_float_(&noise, 1.0 - p, None)?;
     if !alpha {

@@ -18,7 +18,7 @@ pub(crate) fn fill_elements(self_: &Tensor, value: Scalar) -> Result<()> {
     let dtype = self_.dtype();
     value.check_fits(if matches!(dtype, DType::F16 | DType::BF16) { DType::F64 } else { dtype })?;
     if !self_.is_meta() && self_.numel() > 0 {
-        let kernel = kernels::fill(self_.device())?.fill.get(self_.dtype(), "fill_out")?;
+        let kernel = kernels::fill(self_.device())?.fill.get(self_.dtype(), "fill_cpu")?;
         // An expanded tensor may be filled: every write of an element is the same.
         let mut iter = IterConfig::nullary_op(self_.as_impl()).check_mem_overlap(false).build()?;
         iter.set_params(&[value]);

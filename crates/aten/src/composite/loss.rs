@@ -1,5 +1,6 @@
 //! Losses that are made of other operators.
 
+use tensor_core::stream::Streamed;
 use tensor_core::strides::{Dims, show};
 use tensor_core::{Result, Scalar, bail, check, check_value};
 
@@ -101,11 +102,6 @@ fn with_probabilities(
     reduction: i64,
     smoothing: f64,
 ) -> Result<Tensor> {
-    check!(
-        target.is_floating_point(),
-        "Expected floating point type for target with class probabilities, got {}",
-        target.dtype().cpp_name()
-    );
     let class_dim = usize::from(x.dim() != 1);
     let classes = x.size(class_dim as i64)?;
     check!(
@@ -201,10 +197,16 @@ pub fn cross_entropy_loss(
     label_smoothing: f64,
 ) -> Result<Tensor> {
     check!(
-        (0.0..=1.0).contains(&label_smoothing),
-        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        label_smoothing.is_nan() || label_smoothing <= 1.0,
+        "label_smoothing must be between 0.0 and 1.0. Got: {}",
+        Streamed(label_smoothing)
     );
     if self_.sizes() == target.sizes() {
+        check!(
+            target.dtype().is_floating_point(),
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype().cpp_name()
+        );
         check!(ignore_index < 0, "ignore_index is not supported for floating point target");
         return with_probabilities(self_, target, weight, reduction, label_smoothing);
     }

@@ -1,7 +1,10 @@
 //! Random tensors: PyTorch's own numbers from the same seed. Elements are drawn in the order that they lie in memory.
 
+use tensor_core::stream::Streamed;
 use tensor_core::strides::{self, Dims};
-use tensor_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, check, generator};
+use tensor_core::{
+    DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, check, check_not_implemented, generator,
+};
 
 use crate::kernels::{Columns, RandomKernel, RandomKernels};
 use crate::{Tensor, kernels, ops};
@@ -65,7 +68,7 @@ pub fn uniform(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>
 
 /// Normal numbers, in place.
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    check!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
+    check!(std >= 0.0, "normal expects std >= 0.0, but found std {}", Streamed(std));
     if self_.is_complex() {
         // Half of the variance in each part.
         let parts = super::complex::view_as_real(self_)?;
@@ -82,27 +85,27 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
 
 /// Exponential numbers of a rate, in place.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    check!(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
+    check!(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda={}", Streamed(lambd));
     fill(self_, generator, "exponential_default", |k| &k.exponential, [lambd.into(), 0.into()])
 }
 
 /// 1 with probability p, else 0, in place.
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    check!((0.0..=1.0).contains(&p), "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    check!((0.0..=1.0).contains(&p), "bernoulli_ expects p to be in [0, 1], but got p={}", Streamed(p));
     fill(self_, generator, "bernoulli_scalar_cpu_", |k| &k.bernoulli, [p.into(), 0.into()])
 }
 
 /// 1 with the probabilities of a tensor, else 0, in place.
 pub fn bernoulli_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    check!(
-        p.dtype().is_floating_point(),
-        "bernoulli_ expects the probabilities to be floating point, but got {}",
-        p.dtype().cpp_name()
-    );
-    if self_.is_meta() {
+    if self_.is_meta() || self_.numel() == 0 {
         return Ok(());
     }
     let kernel = kernels::random(self_.device())?.bernoulli_each.get(self_.dtype(), "bernoulli_tensor_cpu_self_")?;
+    check_not_implemented!(
+        p.dtype().is_floating_point(),
+        "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'",
+        p.dtype().cpp_name()
+    );
     let within = ops::logical_and(&ops::ge_scalar(p, 0)?, &ops::le_scalar(p, 1)?)?;
     check!(
         p.numel() == 0 || ops::item(&ops::all(&within)?)?.to_bool(),
@@ -120,7 +123,7 @@ pub fn bernoulli_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> 
 
 /// 1 with the probabilities of the tensor itself, else 0.
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    let result = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::bernoulli_(&result, self_, generator)?;
     Ok(result)
 }
@@ -304,7 +307,7 @@ fn check_std(std: &Tensor) -> Result<()> {
 
 /// Normal numbers about the elements of a tensor.
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    check!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
+    check!(std >= 0.0, "normal expects std >= 0.0, but found std {}", Streamed(std));
     let result = ops::empty_like(mean, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::normal_(&result, 0.0, std, generator)?;
     ops::add_(&result, mean, 1)?;
@@ -344,7 +347,7 @@ pub fn normal_float_float(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    check!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
+    check!(std >= 0.0, "normal expects std >= 0.0, but found std {}", Streamed(std));
     let result = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
     ops::normal_(&result, mean, std, generator)?;
     Ok(result)

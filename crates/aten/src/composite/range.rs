@@ -1,8 +1,9 @@
 //! Factories of regular values: ranges and unit matrices.
 
 use tensor_core::iter::IterConfig;
+use tensor_core::stream::Streamed;
 use tensor_core::strides::Dims;
-use tensor_core::{DType, Device, Layout, Result, Scalar, bail, check, promotion};
+use tensor_core::{DType, Device, Layout, Result, Scalar, bail, check, check_not_implemented, promotion};
 
 use crate::{Tensor, kernels, ops};
 
@@ -44,18 +45,14 @@ fn arange_length(start: Scalar, end: Scalar, step: Scalar, dtype: DType) -> Resu
         ((last - first) / distance).ceil()
     };
     check!(distance != 0.0, "step must be nonzero");
-    check!(first.is_finite() && last.is_finite(), "unsupported range: {} -> {}", shown(start), shown(end));
+    check!(distance.is_finite(), "step must be finite but got {}", Streamed(distance));
+    check!(first.is_finite() && last.is_finite(), "unsupported range: {} -> {}", Streamed(first), Streamed(last));
     check!(
         (distance > 0.0 && last >= first) || (distance < 0.0 && last <= first),
         "upper bound and lower bound inconsistent with step sign"
     );
     check!(length >= 0.0 && length < i64::MAX as f64, "invalid size, possible overflow?");
     Ok(length as i64)
-}
-
-/// A bound as messages show it.
-fn shown(value: Scalar) -> String {
-    value.to_f64().to_string()
 }
 
 /// The numbers from `start` up to `end` in steps.
@@ -76,13 +73,15 @@ pub fn arange_start_step(
             "value cannot be converted to type double without overflow"
         );
     }
+    check_not_implemented!(
+        dtype.is_integral(false) || dtype.is_floating_point(),
+        "\"arange_cpu\" not implemented for '{}'",
+        dtype.cpp_name()
+    );
     let length = arange_length(start, end, step, dtype)?;
     let result = ops::empty_memory_format(&[length], Some(dtype), layout, device, pin_memory, None)?;
-    if !result.is_meta() {
-        let kernel = kernels::range(result.device())?.arange.get(dtype, "arange_cpu")?;
-        if length > 0 {
-            kernel(&result, start, step)?;
-        }
+    if !result.is_meta() && length > 0 {
+        kernels::range(result.device())?.arange.get(dtype, "arange_cpu")?(&result, start, step)?;
     }
     Ok(result)
 }
@@ -119,7 +118,7 @@ pub fn eye_m(
 /// Sets every element of a fresh tensor, which is no in-place operation that users see.
 fn set(x: &Tensor, value: Scalar) -> Result<()> {
     if !x.is_meta() && x.numel() > 0 {
-        let kernel = kernels::fill(x.device())?.fill.get(x.dtype(), "fill_out")?;
+        let kernel = kernels::fill(x.device())?.fill.get(x.dtype(), "fill_cpu")?;
         let mut iter = IterConfig::nullary_op(x.as_impl()).build()?;
         iter.set_params(&[value]);
         kernel(&iter)?;

@@ -120,11 +120,14 @@ fn forward(out: Out<'_>, input: &Tensor, norm: Norm<'_>, training: bool) -> Resu
         ],
     )?;
     let dtype = input.dtype();
-    let params = parameter_dtype(dtype, &[norm.weight, norm.bias, norm.running_mean, norm.running_var])?;
     let kernel = match input.is_meta() {
         true => None,
         false => Some(kernels::batch_norm(input.device())?.norm.get(dtype, "batch_norm")?),
     };
+    let params = parameter_dtype(dtype, &[norm.weight, norm.bias, norm.running_mean, norm.running_var])?;
+    for numbers in running.iter().flatten() {
+        check!(numbers.dim() == 1, "TensorAccessor expected 1 dims but tensor has {}", numbers.dim());
+    }
     if let Some(target) = out.target(0) {
         check!(
             target.dtype() == dtype,
@@ -152,7 +155,9 @@ fn forward(out: Out<'_>, input: &Tensor, norm: Norm<'_>, training: bool) -> Resu
     let (mean, invstd) = (saved(1)?, saved(2)?);
     if let Some(kernel) = kernel {
         let compute = compute_dtype(dtype);
-        let (weight, bias) = (parameter(norm.weight, compute)?, parameter(norm.bias, compute)?);
+        let row = |x: Option<&Tensor>| x.map(|x| ops::reshape(x, &[c])).transpose();
+        let (weight, bias) = (row(norm.weight)?, row(norm.bias)?);
+        let (weight, bias) = (parameter(weight.as_ref(), compute)?, parameter(bias.as_ref(), compute)?);
         let [running_mean, running_var] = running.map(|pair| pair.map(Some)).unwrap_or_default();
         let numbers = [parameter(running_mean, compute)?, parameter(running_var, compute)?];
         let pair = match &numbers {
@@ -279,9 +284,8 @@ pub fn native_batch_norm_backward(
         fill_zeros(&slots)?;
     } else if let Some(kernel) = kernel {
         let compute = compute_dtype(dtype);
-        let weight = parameter(weight, compute)?;
-        let (mean, second) =
-            (ops::to_dtype(mean, compute, false, false, None)?, ops::to_dtype(second, compute, false, false, None)?);
+        let row = |x: &Tensor| ops::to_dtype(&ops::reshape(x, &[c])?, compute, false, false, None);
+        let (weight, mean, second) = (weight.map(row).transpose()?, row(mean)?, row(second)?);
         let arguments = ChannelNorm {
             weight: weight.as_ref(),
             bias: None,

@@ -13,16 +13,34 @@ pub(super) fn compute_dtype(dtype: DType) -> DType {
     if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
 }
 
-/// The dtype of statistics and of gradients of parameters: f32 beside half floats, where the parameters are f32.
-pub(super) fn parameter_dtype(x: DType, parameters: &[Option<&Tensor>]) -> Result<DType> {
-    let half = compute_dtype(x) != x;
-    let first = parameters.iter().flatten().next().map_or(x, |p| p.dtype());
-    let mixed = half && first == DType::F32;
-    let expected = if mixed { DType::F32 } else { x };
-    for parameter in parameters.iter().flatten() {
-        check!(parameter.dtype() == expected, "mixed dtype (CPU): expect parameter to have scalar type of Float");
+/// The dtype of parameters: that of `x`, or f32 if `x` is of half precision and the first of them is f32.
+///
+/// # Errors
+/// When the first one has another dtype, or the others have another than it where it is f32.
+pub(super) fn mixed_dtype(x: DType, parameters: &[Option<&Tensor>]) -> Result<DType> {
+    let mut given = parameters.iter().flatten();
+    if given.clone().next().is_none_or(|first| first.dtype() == x) {
+        return Ok(x);
     }
-    Ok(expected)
+    check!(given.all(|p| p.dtype() == DType::F32), "mixed dtype (CPU): expect parameter to have scalar type of Float");
+    check!(compute_dtype(x) != x, "mixed dtype (CPU): all inputs must share same datatype.");
+    Ok(DType::F32)
+}
+
+/// Refuses parameters of another dtype than the one that [`mixed_dtype`] gave.
+pub(super) fn check_parameters(dtype: DType, parameters: &[Option<&Tensor>]) -> Result<()> {
+    for parameter in parameters.iter().flatten() {
+        let own = parameter.dtype();
+        check!(own == dtype, "expected scalar type {} but found {}", dtype.cpp_name(), own.cpp_name());
+    }
+    Ok(())
+}
+
+/// [`mixed_dtype`] and [`check_parameters`].
+pub(super) fn parameter_dtype(x: DType, parameters: &[Option<&Tensor>]) -> Result<DType> {
+    let dtype = mixed_dtype(x, parameters)?;
+    check_parameters(dtype, parameters)?;
+    Ok(dtype)
 }
 
 /// A parameter as kernels read it.
@@ -113,8 +131,8 @@ pub fn native_layer_norm(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    let stats = mixed_dtype(input.dtype(), &[weight, bias])?;
     let (m, n) = check_inputs(input, normalized_shape, weight, bias)?;
-    let stats = parameter_dtype(input.dtype(), &[weight, bias])?;
     let lead = input.dim() - normalized_shape.len();
     let stats_sizes: Dims =
         input.sizes().iter().enumerate().map(|(d, &size)| if d < lead { size } else { 1 }).collect();
@@ -122,6 +140,7 @@ pub fn native_layer_norm(
         true => None,
         false => Some(kernels::layer_norm(input.device())?.norm.get(input.dtype(), "LayerNormKernelImpl")?),
     };
+    check_parameters(stats, &[weight, bias])?;
     let inputs: Vec<&Tensor> = [Some(input), weight, bias].into_iter().flatten().collect();
     let result = out.prepare(0, Spec::like(input.sizes(), input), &inputs)?;
     let moments = |i| Computed::new(out.prepare(i, Spec::dense(&stats_sizes, stats, input.device()), &inputs)?);

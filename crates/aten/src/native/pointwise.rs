@@ -42,13 +42,11 @@ pub fn div_scalar_mode(out: Out<'_>, self_: &Tensor, other: Scalar, rounding_mod
     div_tensor_mode(out, self_, other, rounding_mode)
 }
 
-/// The dtype that a tensor and bounds promote to, and the plan of one input that computes in it.
-fn clamped(out: Out<'_>, name: &str, self_: &Tensor, bounds: [Option<Scalar>; 2]) -> Result<TensorIter> {
-    check_not_implemented!(!self_.is_complex(), "{name} is not supported for complex types");
-    check_not_implemented!(
-        !bounds.iter().flatten().any(|b| b.is_complex()),
-        "{name} is not supported for complex types"
-    );
+/// The iterator of a clamp by numbers, whose complex ones are refused before or after the result's dtype is looked at.
+fn clamped(out: Out<'_>, self_: &Tensor, bounds: [Option<Scalar>; 2], complex_first: bool) -> Result<TensorIter> {
+    check_not_implemented!(!self_.is_complex(), "clamp is not supported for complex types");
+    let complex = bounds.iter().flatten().any(|b| b.is_complex());
+    check_not_implemented!(!(complex && complex_first), "clamp is not supported for complex types");
     let mut config = IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
         .promote_inputs(true)
         .cast_common_dtype_to_outputs(true);
@@ -57,58 +55,87 @@ fn clamped(out: Out<'_>, name: &str, self_: &Tensor, bounds: [Option<Scalar>; 2]
     }
     let of_tensor = ResultType::default().tensor(self_.as_impl());
     let wanted = bounds.into_iter().flatten().fold(of_tensor, ResultType::scalar).finish();
-    if let Out::Into([target]) = out {
-        check!(
+    match out {
+        Out::Into([target]) if !target.is_same(self_) => check!(
             target.dtype() == wanted,
             "Found dtype {} but expected {}",
             target.dtype().cpp_name(),
             wanted.cpp_name()
-        );
-    }
-    if let Out::InPlace(_) = out {
-        check!(
+        ),
+        Out::Into(_) | Out::InPlace(_) => check!(
             can_cast(wanted, self_.dtype()),
             "result type {} can't be cast to the desired output type {}",
             wanted.cpp_name(),
-            self_.dtype().cpp_name()
-        );
+            self_.dtype().c_name()
+        ),
+        _ => {}
     }
+    check_not_implemented!(!complex || bounds.iter().all(Option::is_some), "clamp is not supported for complex types");
+    check!(!complex, "value cannot be converted to type double without overflow");
     config.build()
+}
+
+/// A lower or upper bound as an element: beyond the range of an integer dtype it either bounds nothing or leaves nothing.
+fn bound(dtype: DType, value: Scalar, upper: bool) -> Result<Scalar> {
+    if !dtype.is_integral(false) {
+        value.check_fits(dtype)?;
+        return Ok(value);
+    }
+    let unused = 64 - 8 * dtype.itemsize();
+    let (lowest, highest) = match dtype {
+        DType::U8 => (0, 255),
+        _ => (i64::MIN >> unused, i64::MAX >> unused),
+    };
+    let value = value.to_i64();
+    let side = if upper { "max" } else { "min" };
+    check!(
+        if upper { value >= lowest } else { value <= highest },
+        "Clamp {side} value {value} is outside the representable range of {}",
+        dtype.cpp_name()
+    );
+    Ok(Scalar::Int(value.clamp(lowest, highest)))
 }
 
 /// `self` between two numbers; NaN bounds make every element NaN.
 pub fn clamp(out: Out<'_>, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    let mut iter = clamped(out, self_, [min, max], false)?;
+    let dtype = iter.common_dtype();
     match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
-        (Some(min), None) => clamp_min(out, self_, min),
-        (None, Some(max)) => clamp_max(out, self_, max),
+        (Some(min), None) => lower(out, iter, min),
+        (None, Some(max)) => upper(out, iter, max),
         (Some(min), Some(max)) => {
-            let mut iter = clamped(out, "clamp", self_, [Some(min), Some(max)])?;
             let nan = [min, max].into_iter().find(|b| b.to_f64().is_nan());
-            iter.set_params(&[nan.unwrap_or(min), nan.unwrap_or(max)]);
+            let (min, max) = (nan.unwrap_or(min), nan.unwrap_or(max));
+            iter.set_params(&[bound(dtype, min, false)?, bound(dtype, max, true)?]);
             iterate::run(iter, out, "clamp_scalar_cpu", column(|k| &k.clamp))
         }
     }
 }
 
+fn lower(out: Out<'_>, mut iter: TensorIter, min: Scalar) -> Result<Tensor> {
+    iter.set_params(&[bound(iter.common_dtype(), min, false)?]);
+    iterate::run(iter, out, "clamp_min_scalar_cpu", column(|k| &k.clamp_min))
+}
+
+fn upper(out: Out<'_>, mut iter: TensorIter, max: Scalar) -> Result<Tensor> {
+    iter.set_params(&[bound(iter.common_dtype(), max, true)?]);
+    iterate::run(iter, out, "clamp_max_scalar_cpu", column(|k| &k.clamp_max))
+}
+
 /// `self`, at least a number.
 pub fn clamp_min(out: Out<'_>, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let mut iter = clamped(out, "clamp", self_, [Some(min), None])?;
-    iter.set_params(&[min]);
-    iterate::run(iter, out, "clamp_min_scalar_cpu", column(|k| &k.clamp_min))
+    lower(out, clamped(out, self_, [Some(min), None], true)?, min)
 }
 
 /// `self`, at most a number.
 pub fn clamp_max(out: Out<'_>, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let mut iter = clamped(out, "clamp", self_, [None, Some(max)])?;
-    iter.set_params(&[max]);
-    iterate::run(iter, out, "clamp_max_scalar_cpu", column(|k| &k.clamp_max))
+    upper(out, clamped(out, self_, [None, Some(max)], true)?, max)
 }
 
 /// `self` between the elements of two tensors.
 pub fn clamp_tensor(out: Out<'_>, self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    let complex = [Some(self_), min, max].into_iter().flatten().any(Tensor::is_complex);
-    check_not_implemented!(!complex, "clamp is not supported for complex types");
+    check_not_implemented!(!self_.is_complex(), "clamp is not supported for complex types");
     match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
         (Some(min), None) => clamp_min_tensor(out, self_, min),
@@ -121,13 +148,11 @@ pub fn clamp_tensor(out: Out<'_>, self_: &Tensor, min: Option<&Tensor>, max: Opt
 
 /// `self`, at least the elements of a tensor.
 pub fn clamp_min_tensor(out: Out<'_>, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    check_not_implemented!(!self_.is_complex() && !min.is_complex(), "clamp is not supported for complex types");
     iterate::run(iterate::binary(out, self_, min)?, out, "maximum_cpu", column(|k| &k.maximum))
 }
 
 /// `self`, at most the elements of a tensor.
 pub fn clamp_max_tensor(out: Out<'_>, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    check_not_implemented!(!self_.is_complex() && !max.is_complex(), "clamp is not supported for complex types");
     iterate::run(iterate::binary(out, self_, max)?, out, "minimum_cpu", column(|k| &k.minimum))
 }
 

@@ -2,7 +2,7 @@
 
 use tensor_core::promotion::default_dtype;
 use tensor_core::strides::wrap_dim;
-use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index, check_not_implemented};
+use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index, check_not_implemented, check_type};
 
 use super::lanes::{dim_mask, lanes, lanes_in_any_order, reduced_sizes};
 use crate::kernels::{self, ReduceKernels};
@@ -36,7 +36,13 @@ fn reduce(
     let sizes = reduced_sizes(x.sizes(), mask, keepdim);
     let slot = out.prepare(0, Spec::dense(&sizes, result, x.device()), &[x])?;
     if !slot.is_meta() && slot.tensor.numel() > 0 {
-        fill(&slot.tensor, &lanes_in_any_order(&cast(x, compute)?, mask)?)?;
+        let lanes = lanes_in_any_order(&cast(x, compute)?, mask)?;
+        let lanes_of = |sizes: &[i64]| sizes[0] * sizes[2];
+        check!(
+            lanes_of(lanes.sizes()) == slot.tensor.numel(),
+            "a tensor's metadata was changed by another thread during an operation"
+        );
+        fill(&slot.tensor, &lanes)?;
     }
     slot.finish()
 }
@@ -198,7 +204,7 @@ fn select(
 ) -> Result<(Tensor, Tensor)> {
     let d = wrap_dim(dim, x.dim())?;
     check_index!(x.dim() == 0 || x.sizes()[d] != 0, "{name}(): Expected reduction dim {d} to have non-zero size.");
-    check!(!x.is_complex(), "{name}(): does not support complex input");
+    check_type!(!x.is_complex(), "{name}(): does not support complex input");
     let sizes = reduced_sizes(x.sizes(), 1 << d, keepdim);
     let values = out.prepare(0, Spec::like(&sizes, x), &[x])?;
     let indices = out.prepare(1, Spec::dense(&sizes, DType::I64, x.device()), &[x])?;
@@ -228,6 +234,8 @@ fn position(
     error: &str,
     pick: Select,
 ) -> Result<Tensor> {
+    check_type!(!x.is_complex(), "{name}(): does not support complex input");
+    check_not_implemented!(x.dtype() != DType::Bool, "{name}(): does not support bool input");
     let mask = match dim {
         Some(dim) => {
             let d = wrap_dim(dim, x.dim())?;
@@ -351,7 +359,8 @@ pub fn linalg_vector_norm(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let own = self_.dtype();
-    check!(
+    check!(!ord.is_complex(), "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+    check_not_implemented!(
         own.is_differentiable(),
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         own.cpp_name()

@@ -102,7 +102,7 @@ pub fn clamp_backward_tensor(grad: &Tensor, x: &Tensor, min: Option<&Tensor>, ma
     match (min, max) {
         (Some(min), Some(max)) => {
             let outside = ops::logical_or(&ops::lt(x, min)?, &ops::gt(x, max)?)?;
-            ops::masked_fill_scalar(grad, &outside, zero())
+            extremum_backward(grad, &outside, &ops::ne(&ops::eq(x, min)?, &ops::eq(x, max)?)?)
         }
         (Some(min), None) => maximum_backward(grad, x, min),
         (None, Some(max)) => minimum_backward(grad, x, max),
@@ -129,13 +129,18 @@ pub fn clamp_backward_min_max(
     let mut grads = (None, None);
     match (min, max) {
         (Some(min), Some(max)) => {
+            // On a tie of one bound alone, half of the gradient is that bound's.
+            let shared = |bound: &Tensor| ops::logical_and(&ops::eq(x, bound)?, &ops::lt(min, max)?);
+            let part = |taken: &Tensor, ties: &Tensor| {
+                extremum_backward(grad, &ops::logical_not(&ops::logical_or(taken, ties)?)?, ties)
+            };
             if need[0] {
-                let taken = ops::logical_and(&ops::lt(min, max)?, &ops::lt(x, min)?)?;
-                grads.0 = Some(keep(grad, &taken)?);
+                let taken = ops::logical_and(&ops::le(min, max)?, &ops::lt(x, min)?)?;
+                grads.0 = Some(part(&taken, &shared(min)?)?);
             }
             if need[1] {
                 let taken = ops::logical_or(&ops::gt(x, max)?, &ops::lt(max, min)?)?;
-                grads.1 = Some(keep(grad, &taken)?);
+                grads.1 = Some(part(&taken, &shared(max)?)?);
             }
         }
         (Some(min), None) if need[0] => grads.0 = Some(maximum_backward(grad, min, x)?),
@@ -153,26 +158,6 @@ pub fn clamp_min_backward(grad: &Tensor, x: &Tensor, min: Scalar) -> Result<Tens
 /// Gradient of `clamp_max` by a number.
 pub fn clamp_max_backward(grad: &Tensor, x: &Tensor, max: Scalar) -> Result<Tensor> {
     keep(grad, &ops::lt_scalar(x, max)?)
-}
-
-/// Gradient of `clamp_min` by a tensor with respect to `self`.
-pub fn clamp_min_tensor_backward(grad: &Tensor, x: &Tensor, min: &Tensor) -> Result<Tensor> {
-    keep(grad, &ops::ge(x, min)?)
-}
-
-/// Gradient of `clamp_min` by a tensor with respect to the bound.
-pub fn clamp_min_bound_backward(grad: &Tensor, x: &Tensor, min: &Tensor) -> Result<Tensor> {
-    keep(grad, &ops::lt(x, min)?)
-}
-
-/// Gradient of `clamp_max` by a tensor with respect to `self`.
-pub fn clamp_max_tensor_backward(grad: &Tensor, x: &Tensor, max: &Tensor) -> Result<Tensor> {
-    keep(grad, &ops::le(x, max)?)
-}
-
-/// Gradient of `clamp_max` by a tensor with respect to the bound.
-pub fn clamp_max_bound_backward(grad: &Tensor, x: &Tensor, max: &Tensor) -> Result<Tensor> {
-    keep(grad, &ops::gt(x, max)?)
 }
 
 /// Gradient of `lerp` by a number with respect to `self`: (1 - w) grad.

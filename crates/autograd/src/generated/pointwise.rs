@@ -3554,9 +3554,9 @@ fn clamp_min_out(
 }
 /// Backward of `clamp_max.Tensor(Tensor self, Tensor max) -> Tensor`.
 ///
-/// self: `clamp_max_tensor_backward(grad, self, max)`
+/// self: `minimum_backward(grad, self, max)`
 ///
-/// max: `clamp_max_bound_backward(grad, self, max)`
+/// max: `minimum_backward(grad, max, self)`
 struct ClampMaxBackward1 {
     self_: SavedVariable,
     max: SavedVariable,
@@ -3571,13 +3571,13 @@ impl Function for ClampMaxBackward1 {
         if need[0] {
             let self_ = self.self_.unpack(node)?;
             let max = self.max.unpack(node)?;
-            let t0 = formulas::clamp_max_tensor_backward(grad, &self_, &max)?;
+            let t0 = formulas::minimum_backward(grad, &self_, &max)?;
             out.set(0, t0);
         }
         if need[1] {
-            let self_ = self.self_.unpack(node)?;
             let max = self.max.unpack(node)?;
-            let t0 = formulas::clamp_max_bound_backward(grad, &self_, &max)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::minimum_backward(grad, &max, &self_)?;
             out.set(1, t0);
         }
         Ok(out)
@@ -3642,9 +3642,9 @@ fn clamp_max_tensor_out(
 }
 /// Backward of `clamp_min.Tensor(Tensor self, Tensor min) -> Tensor`.
 ///
-/// self: `clamp_min_tensor_backward(grad, self, min)`
+/// self: `maximum_backward(grad, self, min)`
 ///
-/// min: `clamp_min_bound_backward(grad, self, min)`
+/// min: `maximum_backward(grad, min, self)`
 struct ClampMinBackward1 {
     self_: SavedVariable,
     min: SavedVariable,
@@ -3659,13 +3659,13 @@ impl Function for ClampMinBackward1 {
         if need[0] {
             let self_ = self.self_.unpack(node)?;
             let min = self.min.unpack(node)?;
-            let t0 = formulas::clamp_min_tensor_backward(grad, &self_, &min)?;
+            let t0 = formulas::maximum_backward(grad, &self_, &min)?;
             out.set(0, t0);
         }
         if need[1] {
-            let self_ = self.self_.unpack(node)?;
             let min = self.min.unpack(node)?;
-            let t0 = formulas::clamp_min_bound_backward(grad, &self_, &min)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::maximum_backward(grad, &min, &self_)?;
             out.set(1, t0);
         }
         Ok(out)
