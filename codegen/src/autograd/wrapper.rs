@@ -25,8 +25,14 @@ pub fn wrapper(plan: &Plan<'_>, op: &Operator) -> Result<String, Error> {
     Ok(function(op, &body))
 }
 
-/// The wrapper of an in-place form of an operator without a gradient: what was in `self` gets none.
+/// The wrapper of an in-place form of an operator without a gradient: what was in `self` gets none. Lists of tensors that are
+/// written may not require one.
 pub fn overwrite(op: &Operator) -> String {
+    if op.schema.written_args().any(|arg| arg.ty.list.is_some()) {
+        let lists: Vec<String> = op.schema.written_args().map(local).collect();
+        let check = format!("record::check_written(&[{}], {:?})?;", lists.join(", "), op.schema.full_name());
+        return function(op, &format!("{check} {KEYS} {}", call(op)));
+    }
     let written = op.schema.written_args().next().map_or_else(String::new, local);
     let name = format!("{}Backward0", camel(op.schema.name.trim_matches('_')));
     let body = format!("{KEYS} record::overwrite({written}, {name:?}, || {})", call(op));

@@ -340,3 +340,65 @@ pub type HistogramKernel = fn(out: &Tensor, x: &Tensor, weight: Option<&Tensor>,
 
 /// `out[x[i]] += weights[i]`, or 1, from zeros; `x` is i64, and fits.
 pub type BincountKernel = fn(out: &Tensor, x: &Tensor, weights: Option<&Tensor>) -> Result<()>;
+
+/// A parameter with its gradient and the state of Adam; contiguous tensors of one dtype.
+#[derive(Clone, Copy)]
+pub struct AdamSlot<'a> {
+    /// written
+    pub param: &'a Tensor,
+    /// read
+    pub grad: &'a Tensor,
+    /// the running average of gradients, written
+    pub exp_avg: &'a Tensor,
+    /// the running average of squares, written
+    pub exp_avg_sq: &'a Tensor,
+    /// the largest of these so far, written; divides in its place
+    pub max_exp_avg_sq: Option<&'a Tensor>,
+    /// the number of the step, from 1
+    pub step: f64,
+}
+
+/// The numbers of a step of Adam.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct AdamStep {
+    pub lr: f64,
+    pub beta1: f64,
+    pub beta2: f64,
+    pub weight_decay: f64,
+    pub eps: f64,
+    /// True if the decay is of the parameter itself (AdamW), not an L2 penalty
+    pub decoupled: bool,
+    pub maximize: bool,
+}
+
+/// A step of Adam of many parameters.
+pub type AdamKernel = fn(slots: &[AdamSlot<'_>], step: &AdamStep) -> Result<()>;
+
+/// A parameter with its gradient and its momentum; contiguous tensors of one dtype.
+#[derive(Clone, Copy)]
+pub struct SgdSlot<'a> {
+    /// written
+    pub param: &'a Tensor,
+    /// read
+    pub grad: &'a Tensor,
+    /// written
+    pub momentum_buffer: Option<&'a Tensor>,
+}
+
+/// The numbers of a step of gradient descent.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct SgdStep {
+    pub lr: f64,
+    pub momentum: f64,
+    pub dampening: f64,
+    pub weight_decay: f64,
+    pub nesterov: bool,
+    pub maximize: bool,
+    /// True if the momentum starts with the gradient
+    pub first: bool,
+}
+
+/// A step of gradient descent of many parameters.
+pub type SgdKernel = fn(slots: &[SgdSlot<'_>], step: &SgdStep) -> Result<()>;

@@ -245,6 +245,20 @@ impl Function for Overwritten {
     }
 }
 
+/// Checks that an operator without a gradient that writes lists of tensors records nothing.
+///
+/// # Errors
+/// When one of the tensors requires a gradient.
+pub fn check_written(lists: &[&[&Tensor]], operator: &str) -> Result<()> {
+    for tensors in lists {
+        if needs_grad(tensors) {
+            tensors.iter().try_for_each(|tensor| check_inplace(tensor))?;
+            bail!(NotImplemented, "the derivative for '{operator}' is not implemented: call it under no_grad");
+        }
+    }
+    Ok(())
+}
+
 /// Checks that an `out=` call records nothing.
 ///
 /// # Errors

@@ -28,6 +28,7 @@ mod layer_norm;
 pub mod loops;
 mod loss;
 mod matmul;
+mod optim;
 pub mod parallel;
 pub mod pointwise;
 mod pooling;

@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{DType, Result, check_value};
 
-use crate::groups::{self, Options, Rule, Setting, State, optimizer, settings};
+use crate::groups::{self, Options, Rule, Setting, Slot, State, optimizer, settings};
 
 /// The settings of [`Adam`] (`DECOUPLED` false) and [`AdamW`] (true), which differ in what weight decay means.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +121,21 @@ impl State for AdaptiveState {
     }
 }
 
+impl AdaptiveState {
+    /// The averages, zeros before the first step.
+    fn averages(&mut self, param: &Tensor, amsgrad: bool) -> Result<&Averages> {
+        let zeros = || param.zeros_like();
+        let averages = match &mut self.averages {
+            Some(averages) => averages,
+            none => none.insert(Averages { exp_avg: zeros()?, exp_avg_sq: zeros()?, max_exp_avg_sq: None }),
+        };
+        if amsgrad && averages.max_exp_avg_sq.is_none() {
+            averages.max_exp_avg_sq = Some(zeros()?);
+        }
+        Ok(averages)
+    }
+}
+
 /// The rule of [`Adam`] and [`AdamW`].
 pub struct AdaptiveRule<const DECOUPLED: bool>;
 
@@ -135,14 +150,9 @@ impl<const DECOUPLED: bool> Rule for AdaptiveRule<DECOUPLED> {
     fn update(param: &Tensor, grad: &Tensor, state: &mut AdaptiveState, options: &Self::Options) -> Result<()> {
         let mut grad = if options.maximize { ops::neg(grad)? } else { grad.clone() };
         let Self::Options { lr, betas: (beta1, beta2), eps, weight_decay, amsgrad, .. } = *options;
-        let zeros = || param.zeros_like();
-        let averages = match &mut state.averages {
-            Some(averages) => averages,
-            none => none.insert(Averages { exp_avg: zeros()?, exp_avg_sq: zeros()?, max_exp_avg_sq: None }),
-        };
-        if amsgrad && averages.max_exp_avg_sq.is_none() {
-            averages.max_exp_avg_sq = Some(zeros()?);
-        }
+        state.step += 1;
+        let step = state.step;
+        let averages = state.averages(param, amsgrad)?;
         if weight_decay != 0.0 {
             if DECOUPLED {
                 ops::mul_scalar_(param, 1.0 - lr * weight_decay)?;
@@ -150,7 +160,6 @@ impl<const DECOUPLED: bool> Rule for AdaptiveRule<DECOUPLED> {
                 grad = ops::add(&grad, param, weight_decay)?;
             }
         }
-        state.step += 1;
         // Complex numbers are pairs of real ones here.
         let parts = |tensor: &Tensor| if tensor.is_complex() { ops::view_as_real(tensor) } else { Ok(tensor.clone()) };
         let (param, grad, exp_avg) = (parts(param)?, parts(&grad)?, parts(&averages.exp_avg)?);
@@ -164,10 +173,56 @@ impl<const DECOUPLED: bool> Rule for AdaptiveRule<DECOUPLED> {
             squares = largest;
         }
         let denominator = ops::sqrt(&squares)?;
-        ops::div_scalar_(&denominator, (1.0 - beta2.powi(state.step)).sqrt())?;
+        ops::div_scalar_(&denominator, (1.0 - beta2.powi(step)).sqrt())?;
         ops::add_scalar_(&denominator, eps, 1)?;
-        ops::addcdiv_(&param, &exp_avg, &denominator, -lr / (1.0 - beta1.powi(state.step)))?;
+        ops::addcdiv_(&param, &exp_avg, &denominator, -lr / (1.0 - beta1.powi(step)))?;
         Ok(())
+    }
+
+    fn update_group(slots: Vec<Slot<'_, AdaptiveState>>, options: &Self::Options) -> Result<()> {
+        let (fused, others): (Vec<_>, Vec<_>) = slots.into_iter().partition(Slot::can_fuse);
+        let Self::Options { lr, betas: (beta1, beta2), eps, weight_decay, amsgrad, maximize } = *options;
+        let (mut params, mut grads, mut state_steps) = (Vec::new(), Vec::new(), Vec::<Tensor>::new());
+        let (mut exp_avgs, mut exp_avg_sqs, mut max_exp_avg_sqs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = 0;
+        let mut fused = fused;
+        for Slot { param, grad, state } in &mut fused {
+            let step = state.step + 1;
+            // Most parameters are at one step: they share its tensor.
+            let shared = state_steps.last().filter(|_| step == last).cloned();
+            state_steps.push(match shared {
+                Some(tensor) => tensor,
+                None => Tensor::scalar_tensor(f64::from(step), DType::F64)?,
+            });
+            last = step;
+            let averages = state.averages(param, amsgrad)?;
+            params.push(*param);
+            grads.push(&*grad);
+            exp_avgs.push(&averages.exp_avg);
+            exp_avg_sqs.push(&averages.exp_avg_sq);
+            max_exp_avg_sqs.extend(averages.max_exp_avg_sq.as_ref().filter(|_| amsgrad));
+        }
+        let state_steps: Vec<&Tensor> = state_steps.iter().collect();
+        let run = if DECOUPLED { ops::_fused_adamw_ } else { ops::_fused_adam_ };
+        run(
+            &params,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            None,
+            None,
+        )?;
+        fused.iter_mut().for_each(|slot| slot.state.step += 1);
+        others.into_iter().try_for_each(|slot| Self::update(slot.param, &slot.grad, slot.state, options))
     }
 }
 

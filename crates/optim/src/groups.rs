@@ -142,10 +142,23 @@ pub struct Slot<'a, S> {
     pub state: &'a mut S,
 }
 
+impl<S> Slot<'_, S> {
+    /// True if a fused operator can take the parameter: real floating numbers of the host, with a gradient like it.
+    pub(crate) fn can_fuse(&self) -> bool {
+        let Slot { param, grad, .. } = self;
+        param.device().is_cpu()
+            && param.dtype().is_differentiable()
+            && !param.is_complex()
+            && grad.dtype() == param.dtype()
+            && grad.device() == param.device()
+            && grad.layout() == param.layout()
+    }
+}
+
 /// How parameters change by their gradients.
 ///
-/// [`Rule::update`] is the rule itself, composed of operators. A kernel that does a group in one pass goes into
-/// [`Rule::update_group`], for the parameters that it can take; `update` stays what it is tested against.
+/// [`Rule::update`] is the rule itself, composed of operators. [`Rule::update_group`] may call an operator that does all in
+/// one pass, for the parameters that it can take; `update` stays for others, and what it is tested against.
 pub trait Rule {
     /// Its settings.
     type Options: Options;

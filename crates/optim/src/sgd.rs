@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{MemoryFormat, Result, check_value};
 
-use crate::groups::{self, Options, Rule, Setting, State, optimizer, settings};
+use crate::groups::{self, Options, Rule, Setting, Slot, State, optimizer, settings};
 
 /// The settings of [`SGD`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,6 +117,50 @@ impl Rule for SgdRule {
         ops::add_(param, &grad, -options.lr)?;
         Ok(())
     }
+
+    fn update_group(slots: Vec<Slot<'_, SgdState>>, options: &SgdOptions) -> Result<()> {
+        let (fused, others): (Vec<_>, Vec<_>) = slots.into_iter().partition(Slot::can_fuse);
+        // A momentum starts as the gradient: parameters at their first step go apart.
+        let (started, fresh): (Vec<_>, Vec<_>) = fused.into_iter().partition(|slot| slot.state.0.is_some());
+        fuse(started, options, false)?;
+        fuse(fresh, options, true)?;
+        others.into_iter().try_for_each(|slot| Self::update(slot.param, &slot.grad, slot.state, options))
+    }
+}
+
+/// One step of parameters that all have a momentum or all have none yet.
+fn fuse(slots: Vec<Slot<'_, SgdState>>, options: &SgdOptions, first: bool) -> Result<()> {
+    let SgdOptions { lr, momentum, dampening, weight_decay, nesterov, maximize } = *options;
+    let (mut params, mut grads, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
+    for Slot { param, grad, state } in &slots {
+        params.push(*param);
+        grads.push(grad);
+        if momentum != 0.0 {
+            buffers.push(match &state.0 {
+                Some(buffer) => buffer.clone(),
+                None => param.empty_like()?,
+            });
+        }
+    }
+    let lists: Vec<&Tensor> = buffers.iter().collect();
+    ops::_fused_sgd_(
+        &params,
+        &grads,
+        &lists,
+        weight_decay,
+        momentum,
+        lr,
+        dampening,
+        nesterov,
+        maximize,
+        first,
+        None,
+        None,
+    )?;
+    for (slot, buffer) in slots.into_iter().zip(buffers) {
+        slot.state.0 = Some(buffer);
+    }
+    Ok(())
 }
 
 optimizer! {

@@ -627,6 +627,48 @@ pub fn matmul(device: Device) -> Result<&'static MatmulKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("matmul", device))
 }
+/// The kernels of `optim`: a column a dtype.
+pub struct OptimKernels {
+    /// `fused_adam_kernel`
+    pub adam: Columns<AdamKernel>,
+    /// `fused_sgd_kernel`
+    pub sgd: Columns<SgdKernel>,
+}
+impl OptimKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        adam: Columns::NONE,
+        sgd: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("adam", self.adam.dtypes()), ("sgd", self.sgd.dtypes())]
+    }
+}
+/// A backend's kernels of `optim`: what it submits.
+pub struct OptimTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static OptimKernels,
+}
+inventory::collect!(OptimTable);
+/// The kernels of `optim` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn optim(device: Device) -> Result<&'static OptimKernels> {
+    static FOUND: [OnceLock<Option<&'static OptimKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<OptimTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("optim", device))
+}
 /// The kernels of `pointwise`: a column a dtype.
 pub struct PointwiseKernels {
     /// `abs_cpu`
@@ -1380,6 +1422,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = matmul(device) {
         all.push(("matmul", table.coverage()));
+    }
+    if let Ok(table) = optim(device) {
+        all.push(("optim", table.coverage()));
     }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));

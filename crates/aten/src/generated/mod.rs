@@ -21,6 +21,7 @@ mod joining;
 mod layer_norm;
 mod loss;
 mod matmul;
+mod optim;
 mod pointwise;
 mod pooling;
 mod random;
@@ -57,6 +58,7 @@ pub mod op {
     pub use super::layer_norm::op::*;
     pub use super::loss::op::*;
     pub use super::matmul::op::*;
+    pub use super::optim::op::*;
     pub use super::pointwise::op::*;
     pub use super::pooling::op::*;
     pub use super::random::op::*;
@@ -94,6 +96,7 @@ pub mod ops {
     pub use super::layer_norm::ops::*;
     pub use super::loss::ops::*;
     pub use super::matmul::ops::*;
+    pub use super::optim::ops::*;
     pub use super::pointwise::ops::*;
     pub use super::pooling::ops::*;
     pub use super::random::ops::*;
@@ -132,6 +135,7 @@ pub mod wrappers {
     pub use super::layer_norm::native::*;
     pub use super::loss::native::*;
     pub use super::matmul::native::*;
+    pub use super::optim::native::*;
     pub use super::pointwise::native::*;
     pub use super::pooling::native::*;
     pub use super::random::native::*;
@@ -149,9 +153,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "b76877c77baf318a";
+pub const STAMP: &str = "cf81d968346d99ad";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 1409;
+pub const KERNELS: usize = 1418;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -13,6 +13,7 @@ pub mod lanes;
 pub mod layer_norm;
 pub mod loss;
 pub mod matmul;
+pub mod optim;
 pub mod pointwise;
 pub mod pooling;
 pub mod reduce;

@@ -17,6 +17,7 @@ mod joining;
 mod layer_norm;
 mod loss;
 mod matmul;
+mod optim;
 mod pointwise;
 mod pooling;
 mod random;
@@ -31,7 +32,7 @@ mod unique;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 552usize;
+pub const KERNELS: usize = 555usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

@@ -14,6 +14,7 @@ mod joining;
 mod layer_norm;
 mod loss;
 mod matmul;
+mod optim;
 mod pointwise;
 mod pooling;
 mod random;

@@ -10,7 +10,7 @@ use crate::isa::{Baseline, Isa};
 use crate::loops::views::{lock, par_chunks2};
 
 /// Elements that are looked at together.
-const BLOCK: usize = 64;
+const BLOCK: usize = 32;
 
 /// Leaves the `k` least of some pairs, in no particular order.
 #[inline(never)]
@@ -21,13 +21,13 @@ fn least<P: Pair>(pairs: &mut Vec<P>, k: usize) {
     }
 }
 
-/// The pairs of a block whose keys are less than `limit`.
+/// The pairs of the elements of a block that are `marked`.
 #[inline(never)]
-fn gather<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], first: usize, turn: T::Bits, limit: T::Bits) {
-    for (i, &x) in x.iter().enumerate() {
-        if x.bits() ^ turn < limit {
-            pairs.push(pair(x, turn, first + i));
-        }
+fn gather<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], first: usize, turn: T::Bits, mut marked: u32) {
+    while marked != 0 {
+        let i = marked.trailing_zeros() as usize;
+        pairs.push(pair(x[i], turn, first + i));
+        marked &= marked - 1;
     }
 }
 
@@ -41,8 +41,9 @@ fn bound<T: Key>(pairs: &[T::Pair], x: &[T], turn: T::Bits) -> T::Bits {
 #[inline(always)]
 fn first<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], k: usize, turn: T::Bits) {
     pairs.clear();
-    let room = (4 * k).max(512);
-    let taken = if 2 * room > x.len() { x.len() } else { room };
+    // Candidates beyond the k best are few, so that the bound falls soon.
+    let (start, room) = (4 * k + 64, k + k / 2 + 32);
+    let taken = if 2 * start > x.len() { x.len() } else { start };
     gather_all(pairs, &x[..taken], turn);
     least(pairs, k);
     if k == 0 || taken == x.len() {
@@ -53,16 +54,12 @@ fn first<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], k: usize, turn: T::Bits) {
     let mut at = taken;
     while at < x.len() {
         let n = BLOCK.min(x.len() - at);
-        let mut hit = false;
-        if n == BLOCK {
-            for x in &x[at..at + BLOCK] {
-                hit |= x.bits() ^ turn < limit;
-            }
-        } else {
-            hit = true;
+        let mut marked = 0u32;
+        for (i, x) in x[at..at + n].iter().enumerate() {
+            marked |= u32::from(x.bits() ^ turn < limit) << i;
         }
-        if hit {
-            gather(pairs, &x[at..at + n], at, turn, limit);
+        if marked != 0 {
+            gather(pairs, &x[at..at + n], at, turn, marked);
             if pairs.len() > room {
                 least(pairs, k);
                 limit = bound(pairs, x, turn);

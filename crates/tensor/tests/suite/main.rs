@@ -2,6 +2,7 @@
 
 mod close;
 mod digits;
+mod fused;
 mod modules;
 mod serialize;
 mod training;
