@@ -3,7 +3,7 @@
 use tensor_core::strides::{self, Dims};
 use tensor_core::{
     DType, Device, DispatchKeySet, Element, Layout, MemoryFormat, Ref, Result, Scalar, Storage, TensorImpl, TensorRef,
-    check, dispatch, dtype::Category,
+    check, dispatch, dtype::Category, read,
 };
 
 /// A multi-dimensional array of one dtype on one device: a strided view of a shared storage.
@@ -240,27 +240,12 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// The elements in row-major order.
+    /// The elements in row-major order, copied; waits for a kernel that writes them.
     ///
     /// # Errors
-    /// When `T` is not the dtype's type, or the tensor is not on the host.
+    /// When `T` is not the dtype's type, the tensor is not on the host, or a writing accessor of the storage is out.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        check!(
-            T::DTYPE == self.dtype(),
-            "expected scalar type {} but found {}",
-            T::DTYPE.cpp_name(),
-            self.dtype().cpp_name()
-        );
-        check!(self.device().is_cpu(), "to_vec: expected a tensor on the cpu, but got one on {}", self.device());
-        let borrow = self.storage().borrow()?;
-        let bytes = borrow.bytes();
-        let itemsize = self.element_size();
-        let mut values = Vec::with_capacity(self.numel() as usize);
-        for_each_offset(self.sizes(), self.strides(), self.storage_offset(), |offset| {
-            let start = offset as usize * itemsize;
-            values.push(read_unaligned(&bytes[start..start + itemsize]));
-        });
-        Ok(values)
+        read::elements(self.0.metadata())
     }
 }
 
@@ -268,35 +253,7 @@ fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
     tensor_core::element::bytes_of(values)
 }
 
-fn read_unaligned<T: Element>(bytes: &[u8]) -> T {
-    tensor_core::element::read_unaligned(bytes)
-}
-
-/// Calls `f` with the storage index of each element, in row-major order.
-pub fn for_each_offset(sizes: &[i64], strides: &[i64], offset: i64, mut f: impl FnMut(i64)) {
-    if sizes.contains(&0) {
-        return;
-    }
-    let mut index = Dims::from_elem(0, sizes.len());
-    let mut at = offset;
-    loop {
-        f(at);
-        let mut d = sizes.len();
-        loop {
-            if d == 0 {
-                return;
-            }
-            d -= 1;
-            index[d] += 1;
-            at += strides[d];
-            if index[d] < sizes[d] {
-                break;
-            }
-            at -= strides[d] * sizes[d];
-            index[d] = 0;
-        }
-    }
-}
+pub use tensor_core::read::for_each_offset;
 
 impl AsRef<Tensor> for Tensor {
     fn as_ref(&self) -> &Tensor {

@@ -83,6 +83,7 @@ impl TensorImpl {
     /// When the view does not lie within the storage, or its arithmetic overflows.
     pub fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<TensorRef> {
         strides::numel(&sizes)?;
+        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
@@ -96,6 +97,10 @@ impl TensorImpl {
     #[inline]
     pub fn empty(sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<TensorRef> {
         strides::numel(&sizes)?;
+        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
+        // One sign bit for all of them.
+        let signs = strides.iter().fold(0, |signs, &stride| signs | stride);
+        check!(signs >= 0, "negative strides are not supported: {}", strides::show(&strides));
         let nbytes = strides::storage_bytes(&sizes, &strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
         Ok(Self::from_metadata(Metadata::new(storage, dtype, sizes, strides, 0), None))
@@ -142,6 +147,7 @@ impl TensorImpl {
     /// When the view does not lie within the storage, or the storage is on another device.
     pub fn set_metadata(&self, storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
         strides::numel(&sizes)?;
+        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         check!(
@@ -364,7 +370,12 @@ mod tests {
         let storage = Storage::allocate(8, Device::CPU).unwrap();
         let one = Dims::from_slice(&[1]);
         assert!(TensorImpl::new(storage.clone(), DType::F32, Dims::from_slice(&[3]), one.clone(), 0).is_err());
+        assert!(TensorImpl::new(storage.clone(), DType::F32, Dims::from_slice(&[2, 9]), one.clone(), 0).is_err());
         assert!(TensorImpl::new(storage, DType::F32, Dims::from_slice(&[2]), one, 0).is_ok());
+        let (more, fewer) = (Dims::from_slice(&[2, 9]), Dims::from_slice(&[1]));
+        assert!(TensorImpl::empty(more, fewer, DType::F32, Device::CPU).is_err());
+        let (square, backward) = (Dims::from_slice(&[3, 3]), Dims::from_slice(&[3, -1]));
+        assert!(TensorImpl::empty(square, backward, DType::F32, Device::CPU).is_err());
         assert!(
             TensorImpl::empty(Dims::from_slice(&[i64::MAX, 4]), Dims::from_slice(&[4, 1]), DType::F32, Device::CPU)
                 .is_err()

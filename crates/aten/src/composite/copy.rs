@@ -2,7 +2,7 @@
 
 use tensor_core::iter::IterConfig;
 use tensor_core::{
-    DType, Device, Element, Layout, MemoryFormat, Result, Scalar, Storage, bail, check, dispatch, strides,
+    DType, Device, Element, Layout, MemoryFormat, Result, Scalar, Storage, bail, check, dispatch, read, strides,
 };
 
 use crate::{Tensor, kernels, ops};
@@ -178,9 +178,6 @@ pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
         let host = ops::_to_copy(self_, None, None, Some(Device::CPU), None, false, None)?;
         return _local_scalar_dense(&host);
     }
-    let borrow = self_.storage().borrow()?;
-    let itemsize = self_.element_size();
-    let start = self_.storage_offset() as usize * itemsize;
-    let bytes = &borrow.bytes()[start..start + itemsize];
-    Ok(dispatch!(self_.dtype(), T => tensor_core::element::read_unaligned::<T>(bytes).to_scalar()))
+    let seen = self_.as_impl().metadata();
+    dispatch!(seen.dtype, T => read::element_at::<T>(seen, seen.offset).map(Element::to_scalar))
 }

@@ -7,16 +7,17 @@ use crate::{Tensor, ops};
 
 /// The whole tensor repeated along each dimension; new dimensions come first.
 pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    let m = self_.as_impl().metadata();
     check!(
-        repeats.len() >= self_.dim(),
+        repeats.len() >= m.sizes.len(),
         "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
     );
-    let lead = repeats.len() - self_.dim();
+    let lead = repeats.len() - m.sizes.len();
     // Each dimension as (repeats, size): the copy fills them side by side.
     let (mut sizes, mut strides, mut wanted) = (Dims::new(), Dims::new(), Dims::new());
     for (d, &times) in repeats.iter().enumerate() {
         let (size, stride) = match d.checked_sub(lead) {
-            Some(d) => (self_.sizes()[d], self_.strides()[d]),
+            Some(d) => (m.sizes[d], m.strides[d]),
             None => (1, 0),
         };
         let Some(total) = times.checked_mul(size) else {

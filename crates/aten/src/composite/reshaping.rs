@@ -8,22 +8,23 @@ use crate::{Tensor, ops};
 
 /// Windows of `size` indices of a dimension, `step` apart; the window is the last dimension of the view.
 pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let d = wrap_dim(dimension, self_.dim())?;
-    let (mut sizes, mut strides) = (Dims::from_slice(self_.sizes()), Dims::from_slice(self_.strides()));
+    let m = self_.as_impl().metadata();
+    let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
+    let d = wrap_dim(dimension, sizes.len())?;
     let (most, stride) = (sizes.get(d).copied().unwrap_or(1), strides.get(d).copied().unwrap_or(1));
     check!(size >= 0, "size is {size} but must be >= 0");
     check!(size <= most, "maximum size for tensor at dimension {d} is {most} but size is {size}");
     check!(step > 0, "step is {step} but must be > 0");
     sizes.push(size);
     strides.push(stride);
-    if d < self_.dim() {
+    if d < m.sizes.len() {
         sizes[d] = (most - size) / step + 1;
         strides[d] = stride.saturating_mul(step);
         if sizes[d] <= 1 && strides[d] == i64::MAX {
             strides[d] = stride;
         }
     }
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    self_.view_of_storage(sizes, strides, m.offset)
 }
 
 /// Gradient of `unfold`: zeros, with the gradients of all windows added.

@@ -42,15 +42,16 @@ pub fn as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset:
 
 /// The same elements in row-major order under another shape; one size may be -1.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let sizes = strides::infer_size(size, self_.numel())?;
-    let Some(strides) = strides::view(self_.sizes(), self_.strides(), &sizes) else {
+    let m = self_.as_impl().metadata();
+    let sizes = strides::infer_size(size, m.numel)?;
+    let Some(strides) = strides::view(&m.sizes, &m.strides, &sizes) else {
         bail!(
             Runtime,
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
              contiguous subspaces). Use .reshape(...) instead."
         );
     };
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    self_.view_of_storage(sizes, strides, m.offset)
 }
 
 /// `view` that autograd does not treat as a view: its input is about to be dropped.
@@ -130,7 +131,8 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     if self_.is_contiguous() {
         return ops::view(self_, &sizes);
     }
-    if let Some(strides) = strides::view(self_.sizes(), self_.strides(), &sizes) {
+    let m = self_.as_impl().metadata();
+    if let Some(strides) = strides::view(&m.sizes, &m.strides, &sizes) {
         return ops::_reshape_alias(self_, &sizes, &strides);
     }
     let copy = ops::clone(self_, Some(MemoryFormat::Contiguous))?;
@@ -159,8 +161,9 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         size.len(),
         self_.dim()
     );
-    let (sizes, strides) = strides::expand(self_.sizes(), self_.strides(), size)?;
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = strides::expand(&m.sizes, &m.strides, size)?;
+    self_.view_of_storage(sizes, strides, m.offset)
 }
 
 fn legacy_type_name(tensor: &Tensor) -> String {
@@ -174,7 +177,8 @@ pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 /// The dimensions in another order.
 pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let ndim = self_.dim();
+    let m = self_.as_impl().metadata();
+    let ndim = m.sizes.len();
     check!(
         dims.len() == ndim,
         "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering \
@@ -187,10 +191,10 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let d = wrap_dim(dim, ndim)?;
         check!(seen & 1 << d == 0, "permute(): duplicate dims are not allowed.");
         seen |= 1 << d;
-        sizes.push(self_.sizes()[d]);
-        strides.push(self_.strides()[d]);
+        sizes.push(m.sizes[d]);
+        strides.push(m.strides[d]);
     }
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    self_.view_of_storage(sizes, strides, m.offset)
 }
 
 fn swapped(self_: &Tensor, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
@@ -321,9 +325,9 @@ pub fn unsqueeze_(self_: &Tensor, dim: i64) -> Result<()> {
 
 /// One index of a dimension; the dimension goes.
 pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    check_index!(self_.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
-    let d = wrap_dim(dim, self_.dim())?;
     let m = self_.as_impl().metadata();
+    check_index!(!m.sizes.is_empty(), "select() cannot be applied to a 0-dim tensor.");
+    let d = wrap_dim(dim, m.sizes.len())?;
     let size = m.sizes[d];
     check_index!(
         index >= -size && index < size,
@@ -339,10 +343,10 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 
 /// Every `step`-th index of a dimension from `start` up to `end`; bounds are clamped as Python's are.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
-    check!(self_.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
-    let d = wrap_dim(dim, self_.dim())?;
-    check!(step > 0, "slice step must be positive");
     let m = self_.as_impl().metadata();
+    check!(!m.sizes.is_empty(), "slice() cannot be applied to a 0-dim tensor.");
+    let d = wrap_dim(dim, m.sizes.len())?;
+    check!(step > 0, "slice step must be positive");
     let size = m.sizes[d];
     let clamp =
         |bound: i64, least: i64| (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(least, size);
@@ -443,22 +447,23 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// The slices of a dimension, the dimension gone.
 pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let d = wrap_dim(dim, self_.dim())?;
-    check_index!(self_.dim() > 0, "Dimension specified as {dim} but tensor has no dimensions");
-    (0..self_.sizes()[d]).map(|i| select_int(self_, d as i64, i)).collect()
+    let sizes = self_.sizes();
+    let d = wrap_dim(dim, sizes.len())?;
+    check_index!(!sizes.is_empty(), "Dimension specified as {dim} but tensor has no dimensions");
+    (0..sizes[d]).map(|i| select_int(self_, d as i64, i)).collect()
 }
 
 /// Dimensions `start_dim` to `end_dim` as one.
 pub fn flatten_using_ints(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    let (start, end) = (wrap_dim(start_dim, self_.dim())?, wrap_dim(end_dim, self_.dim())?);
+    let sizes = self_.sizes();
+    let (start, end) = (wrap_dim(start_dim, sizes.len())?, wrap_dim(end_dim, sizes.len())?);
     check!(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim");
-    if self_.dim() == 0 {
+    if sizes.is_empty() {
         return ops::reshape(self_, &[1]);
     }
     if start == end {
         return Ok(self_.clone());
     }
-    let sizes = self_.sizes();
     let mut shape = Dims::from_slice(&sizes[..start]);
     shape.push(sizes[start..=end].iter().product());
     shape.extend_from_slice(&sizes[end + 1..]);

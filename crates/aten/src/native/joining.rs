@@ -4,15 +4,29 @@ use smallvec::SmallVec;
 use tensor_core::iter::IterConfig;
 use tensor_core::promotion::{ResultType, can_cast};
 use tensor_core::strides::{self, Dims, show, wrap_dim};
+use tensor_core::tensor_impl::Metadata;
 use tensor_core::{MemoryFormat, Result, bail, check, check_type, check_value, overlap};
 
 use crate::composite::view;
 use crate::out::{Out, Spec};
 use crate::{Tensor, kernels};
 
-/// A 1-d tensor without elements: once the only empty tensor, it joins with anything and adds nothing.
-fn is_legacy_empty(x: &Tensor) -> bool {
-    x.sizes() == [0]
+/// A tensor with one look at its shape: another thread may change that meanwhile.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    tensor: &'a Tensor,
+    seen: &'a Metadata,
+}
+
+impl<'a> Part<'a> {
+    fn new(tensor: &'a Tensor) -> Self {
+        Self { tensor, seen: tensor.as_impl().metadata() }
+    }
+
+    /// A 1-d tensor without elements: once the only empty tensor, it joins with anything and adds nothing.
+    fn is_legacy_empty(&self) -> bool {
+        self.seen.sizes.as_slice() == [0]
+    }
 }
 
 /// The memory format of the result: the inputs' own if they agree on one.
@@ -23,9 +37,14 @@ fn output_format(tensors: &[&Tensor]) -> MemoryFormat {
 }
 
 /// Refuses a tensor whose other dimensions are not those of the first one.
-fn check_shape(first: &Tensor, x: &Tensor, dim: usize, at: usize) -> Result<()> {
-    check!(x.dim() == first.dim(), "Tensors must have same number of dimensions: got {} and {}", first.dim(), x.dim());
-    for (d, (&wanted, &size)) in first.sizes().iter().zip(x.sizes()).enumerate() {
+fn check_shape(first: &[i64], sizes: &[i64], dim: usize, at: usize) -> Result<()> {
+    check!(
+        sizes.len() == first.len(),
+        "Tensors must have same number of dimensions: got {} and {}",
+        first.len(),
+        sizes.len()
+    );
+    for (d, (&wanted, &size)) in first.iter().zip(sizes).enumerate() {
         check!(
             d == dim || wanted == size,
             "Sizes of tensors must match except in dimension {dim}. Expected size {wanted} but got size {size} for tensor \
@@ -39,9 +58,11 @@ fn check_shape(first: &Tensor, x: &Tensor, dim: usize, at: usize) -> Result<()> 
 pub fn cat(out: Out<'_>, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
     check_value!(!tensors.is_empty(), "torch.cat(): expected a non-empty list of Tensors");
     let device = tensors[0].device();
-    for (i, x) in tensors.iter().enumerate() {
-        check!(x.device() == device, "Tensor on device {} is not on the expected device {device}!", x.device());
-        check!(x.dim() > 0, "zero-dimensional tensor (at position {i}) cannot be concatenated");
+    let all: SmallVec<[Part<'_>; 8]> = tensors.iter().map(|x| Part::new(x)).collect();
+    for (i, x) in all.iter().enumerate() {
+        let other = x.tensor.device();
+        check!(other == device, "Tensor on device {other} is not on the expected device {device}!");
+        check!(!x.seen.sizes.is_empty(), "zero-dimensional tensor (at position {i}) cannot be concatenated");
     }
     let common = tensors.iter().fold(ResultType::default(), |common, x| common.tensor(x.as_impl())).finish();
     let dtype = out.target(0).map_or(common, Tensor::dtype);
@@ -50,17 +71,17 @@ pub fn cat(out: Out<'_>, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         "torch.cat(): input types can't be cast to the desired output type {}",
         dtype.cpp_name()
     );
-    let Some(first) = tensors.iter().find(|x| !is_legacy_empty(x)) else {
+    let Some(first) = all.iter().find(|x| !x.is_legacy_empty()) else {
         return out.prepare(0, Spec::dense(&[0], dtype, device), tensors)?.finish();
     };
-    let dim = wrap_dim(dim, first.dim())?;
-    let mut sizes = Dims::from_slice(first.sizes());
+    let dim = wrap_dim(dim, first.seen.sizes.len())?;
+    let mut sizes = first.seen.sizes.clone();
     sizes[dim] = 0;
-    let mut parts: SmallVec<[&Tensor; 8]> = SmallVec::new();
-    for (i, x) in tensors.iter().enumerate().filter(|(_, x)| !is_legacy_empty(x)) {
-        check_shape(first, x, dim, i)?;
-        sizes[dim] += x.sizes()[dim];
-        parts.push(x);
+    let mut parts: SmallVec<[Part<'_>; 8]> = SmallVec::new();
+    for (i, x) in all.iter().enumerate().filter(|(_, x)| !x.is_legacy_empty()) {
+        check_shape(&first.seen.sizes, &x.seen.sizes, dim, i)?;
+        sizes[dim] += x.seen.sizes[dim];
+        parts.push(*x);
     }
     if let Some(target) = out.target(0) {
         overlap::assert_no_internal_overlap(target.as_impl())?;
@@ -78,38 +99,42 @@ pub fn cat(out: Out<'_>, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
 }
 
 /// Fills `out` with the parts: runs of memory where they lie as it does, else copies into its slices.
-fn join(out: &Tensor, parts: &[&Tensor], dim: usize) -> Result<()> {
+fn join(out: &Tensor, parts: &[Part<'_>], dim: usize) -> Result<()> {
+    let to = out.as_impl().metadata();
+    check!(
+        parts.iter().all(|x| x.seen.sizes.len() == to.sizes.len()),
+        "a tensor's metadata was changed by another thread during an operation"
+    );
     // The dimensions as they lie in memory, outermost first.
-    let mut order: SmallVec<[usize; 5]> = (0..out.dim()).collect();
-    order.sort_by_key(|&d| std::cmp::Reverse(out.strides()[d]));
+    let mut order: SmallVec<[usize; 5]> = (0..to.sizes.len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(to.strides[d]));
     let in_order = |list: &[i64]| -> Dims { order.iter().map(|&d| list[d]).collect() };
-    let alike =
-        |x: &&Tensor| x.dtype() == out.dtype() && strides::is_contiguous(&in_order(x.sizes()), &in_order(x.strides()));
+    let in_a_row = |m: &Metadata| strides::is_contiguous(&in_order(&m.sizes), &in_order(&m.strides));
     let at = order.iter().position(|&d| d == dim).unwrap_or(0);
-    if parts.iter().all(alike) && strides::is_contiguous(&in_order(out.sizes()), &in_order(out.strides())) {
-        let rows: i64 = order[..at].iter().map(|&d| out.sizes()[d]).product();
-        let matrix = |x: &Tensor| {
-            let width = x.numel() / rows;
-            x.view_of_storage(Dims::from_slice(&[rows, width]), Dims::from_slice(&[width, 1]), x.storage_offset())
+    if parts.iter().all(|x| x.seen.dtype == to.dtype && in_a_row(x.seen)) && in_a_row(to) {
+        let rows: i64 = order[..at].iter().map(|&d| to.sizes[d]).product();
+        let matrix = |m: &Metadata| {
+            let width = m.numel / rows;
+            Tensor::from_storage(m.storage.clone(), m.dtype, &[rows, width][..], &[width, 1][..], m.offset)
         };
-        let parts =
-            parts.iter().filter(|x| x.numel() > 0).map(|x| matrix(x)).collect::<Result<SmallVec<[Tensor; 8]>>>()?;
+        let parts = parts.iter().filter(|x| x.seen.numel > 0).map(|x| matrix(x.seen));
+        let parts = parts.collect::<Result<SmallVec<[Tensor; 8]>>>()?;
         let parts: SmallVec<[&Tensor; 8]> = parts.iter().collect();
-        return kernels::joining(out.device())?.cat.get(out.dtype(), "cat_cpu")?(&matrix(out)?, &parts);
+        return kernels::joining(out.device())?.cat.get(to.dtype, "cat_cpu")?(&matrix(to)?, &parts);
     }
     let mut start = 0;
     for part in parts {
-        let width = part.sizes()[dim];
-        let offset = out.storage_offset() + start * out.strides()[dim];
-        let slice = out.view_of_storage(Dims::from_slice(part.sizes()), Dims::from_slice(out.strides()), offset)?;
+        let width = part.seen.sizes[dim];
+        let offset = to.offset + start * to.strides[dim];
+        let slice = out.view_of_storage(part.seen.sizes.clone(), to.strides.clone(), offset)?;
         let iter = IterConfig::new()
             .output(Some(slice.as_impl()))
-            .input(part.as_impl())
+            .input(part.tensor.as_impl())
             .resize_outputs(false)
             .check_all_same_dtype(false)
             .build()?;
         if iter.numel() > 0 {
-            kernels::copy(out.device())?.copy.get(out.dtype(), "copy_")?(&iter)?;
+            kernels::copy(out.device())?.copy.get(to.dtype, "copy_")?(&iter)?;
         }
         start += width;
     }

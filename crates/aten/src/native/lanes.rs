@@ -48,8 +48,9 @@ pub fn lanes(x: &Tensor, mask: u64) -> Result<Tensor> {
     let order: Vec<i64> = kept.iter().chain(&reduced).copied().collect();
     let permuted = crate::composite::view::permute(x, &order)?;
     let dense = ops::clone(&permuted, Some(MemoryFormat::Contiguous))?;
-    let count = |dims: &[i64]| dims.iter().map(|&d| x.sizes()[d as usize]).product::<i64>();
-    let (a, r) = (count(&kept), count(&reduced));
+    // Its sizes, not those of `x`, which another thread may change meanwhile.
+    let (outer, inner) = dense.sizes().split_at(kept.len().min(dense.dim()));
+    let (a, r) = (outer.iter().product::<i64>(), inner.iter().product::<i64>());
     dense.view_of_storage(Dims::from_slice(&[a, r, 1]), Dims::from_slice(&[r, 1, 1]), dense.storage_offset())
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use smallvec::SmallVec;
 use tensor_core::tensor_impl::Metadata;
-use tensor_core::{Element, Result, Scalar, bail, dispatch, element};
+use tensor_core::{Element, Result, Scalar, dispatch, read};
 
 use super::PrintOptions;
 use super::number::Column;
@@ -54,7 +54,7 @@ impl Sample {
         let metadata = tensor.as_impl().metadata();
         let summarize = metadata.numel as u64 > options.threshold as u64;
         let axes: Axes = metadata.sizes.iter().map(|&size| Axis::new(size, summarize, options.edgeitems)).collect();
-        let values = dispatch!(metadata.dtype, T => read::<T>(metadata, &axes))?;
+        let values = dispatch!(metadata.dtype, T => shown::<T>(metadata, &axes))?;
         if metadata.dtype.is_complex() {
             let part = |f: fn(Scalar) -> f64| -> Vec<f64> { values.iter().map(|&v| f(v)).collect() };
             let first = Column::real(&part(|v| v.to_complex().re), options);
@@ -159,32 +159,25 @@ fn exact(value: Scalar) -> String {
 }
 
 /// The elements at the shown items of each dimension.
-fn read<T: Element>(tensor: &Metadata, axes: &[Axis]) -> Result<Vec<Scalar>> {
-    let borrow = tensor.storage.borrow()?;
-    let bytes = borrow.bytes();
-    let (strides, itemsize) = (&tensor.strides, size_of::<T>());
-    let mut values = Vec::new();
-    if axes.iter().any(|axis| axis.shown == 0) {
-        return Ok(values);
-    }
-    let mut items: SmallVec<[usize; 5]> = SmallVec::from_elem(0, axes.len());
-    loop {
-        let offsets =
-            items.iter().zip(axes).zip(strides).map(|((&item, axis), &stride)| axis.index(item) as i64 * stride);
-        let start = (tensor.offset + offsets.sum::<i64>()) as usize * itemsize;
-        match bytes.get(start..start + itemsize) {
-            Some(bytes) => values.push(element::read_unaligned::<T>(bytes).to_scalar()),
-            None => bail!(Runtime, "the elements lie outside of the storage"),
-        }
-        let mut d = axes.len();
-        loop {
-            let Some(next) = d.checked_sub(1) else { return Ok(values) };
-            d = next;
-            items[d] += 1;
-            if items[d] < axes[d].shown {
-                break;
+fn shown<T: Element>(tensor: &Metadata, axes: &[Axis]) -> Result<Vec<Scalar>> {
+    let mut places = Vec::new();
+    if axes.iter().all(|axis| axis.shown > 0) {
+        let mut items: SmallVec<[usize; 5]> = SmallVec::from_elem(0, axes.len());
+        'all: loop {
+            let offsets = items.iter().zip(axes).zip(&tensor.strides);
+            let offsets = offsets.map(|((&item, axis), &stride)| axis.index(item) as i64 * stride);
+            places.push(tensor.offset + offsets.sum::<i64>());
+            let mut d = axes.len();
+            loop {
+                let Some(next) = d.checked_sub(1) else { break 'all };
+                d = next;
+                items[d] += 1;
+                if items[d] < axes[d].shown {
+                    break;
+                }
+                items[d] = 0;
             }
-            items[d] = 0;
         }
     }
+    Ok(read::elements_at::<T>(tensor, &places)?.into_iter().map(Element::to_scalar).collect())
 }
