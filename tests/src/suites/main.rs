@@ -3,9 +3,13 @@
 //! Unit tests lie beside the code that they test; what is here needs every crate, or every operator.
 
 mod arithmetic;
+mod bools;
+mod child;
 mod conformance;
 mod dispatch_tables;
 mod factories;
 mod indexing;
+mod locks;
+mod memory;
 mod registry;
 mod variants;
