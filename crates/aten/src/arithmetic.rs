@@ -21,11 +21,12 @@ pub enum Right<'a> {
 }
 
 impl<'a> Right<'a> {
-    /// The tensor, or the number as a wrapped one.
-    fn tensor(self) -> Result<Arg<'a>> {
+    /// The tensor, or the number as a wrapped one beside `other`.
+    #[inline]
+    fn beside(self, other: &Tensor) -> Result<Arg<'a>> {
         match self {
             Self::Tensor(tensor) => Ok(tensor),
-            Self::Number(number) => Tensor::wrapped_number(number).map(Arg::Owned),
+            Self::Number(number) => Tensor::wrapped_number_beside(number, other).map(Arg::Owned),
         }
     }
 }
@@ -92,10 +93,10 @@ macro_rules! binary {
 }
 
 binary! {
-    Add add(a, b) = ops::add(a, &*b.tensor()?, 1);
-    Sub sub(a, b) = ops::sub(a, &*b.tensor()?, 1);
-    Mul mul(a, b) = ops::mul(a, &*b.tensor()?);
-    Div div(a, b) = ops::div(a, &*b.tensor()?);
+    Add add(a, b) = ops::add(a, &*b.beside(a)?, 1);
+    Sub sub(a, b) = ops::sub(a, &*b.beside(a)?, 1);
+    Mul mul(a, b) = ops::mul(a, &*b.beside(a)?);
+    Div div(a, b) = ops::div(a, &*b.beside(a)?);
 }
 
 /// Operators of a number and a tensor.
@@ -121,7 +122,7 @@ macro_rules! left_numbers {
 left_numbers!(Add add: f64, i64 => |a, b| b + a);
 left_numbers!(Sub sub: f64, i64 => |a, b| ops::rsub_scalar(b, a, 1));
 left_numbers!(Mul mul: f64, i64 => |a, b| b * a);
-left_numbers!(Div div: f64, i64 => |a, b| ops::mul(&ops::reciprocal(b)?, &Tensor::wrapped_number(a)?));
+left_numbers!(Div div: f64, i64 => |a, b| ops::mul(&ops::reciprocal(b)?, &Tensor::wrapped_number_beside(a, b)?));
 
 /// Operators of one operand.
 macro_rules! unary {

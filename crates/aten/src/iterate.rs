@@ -9,23 +9,45 @@ use crate::{Arg, Out, Tensor};
 
 /// What a shape rule takes as an input: a tensor, or a number that promotes as one.
 pub trait Term<'a> {
-    /// The tensor; a wrapped one for a number.
+    /// The tensor, if it is one.
+    fn known(&self) -> Option<&'a Tensor>;
+
+    /// The tensor; a wrapped one for a number, which stands beside `other` if that is a tensor.
     ///
     /// # Errors
     /// When a number cannot be allocated as a tensor.
-    fn term(self) -> Result<Arg<'a>>;
+    fn term(self, other: Option<&Tensor>) -> Result<Arg<'a>>;
 }
 impl<'a> Term<'a> for &'a Tensor {
     #[inline]
-    fn term(self) -> Result<Arg<'a>> {
+    fn known(&self) -> Option<&'a Tensor> {
+        Some(self)
+    }
+    #[inline]
+    fn term(self, _: Option<&Tensor>) -> Result<Arg<'a>> {
         Ok(Arg::Ref(self))
     }
 }
 impl<'a> Term<'a> for Scalar {
     #[inline]
-    fn term(self) -> Result<Arg<'a>> {
-        Tensor::wrapped_number(self).map(Arg::Owned)
+    fn known(&self) -> Option<&'a Tensor> {
+        None
     }
+    #[inline]
+    fn term(self, other: Option<&Tensor>) -> Result<Arg<'a>> {
+        let wrapped = match other {
+            Some(other) => Tensor::wrapped_number_beside(self, other),
+            None => Tensor::wrapped_number(self),
+        };
+        wrapped.map(Arg::Owned)
+    }
+}
+
+/// Both terms as tensors.
+#[inline]
+fn pair<'a>(a: impl Term<'a>, b: impl Term<'a>) -> Result<(Arg<'a>, Arg<'a>)> {
+    let (left, right) = (a.known(), b.known());
+    Ok((a.term(right)?, b.term(left)?))
 }
 
 /// One input and an output of its dtype.
@@ -45,19 +67,19 @@ pub fn predicate(out: Out<'_>, a: &Tensor) -> Result<TensorIter> {
 
 /// Two inputs that broadcast and promote.
 pub fn binary<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
-    let (a, b) = (a.term()?, b.term()?);
+    let (a, b) = pair(a, b)?;
     IterConfig::binary_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 
 /// Two inputs that broadcast and promote; integers compute in the default float dtype.
 pub fn binary_float<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
-    let (a, b) = (a.term()?, b.term()?);
+    let (a, b) = pair(a, b)?;
     IterConfig::binary_float_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 
 /// Two inputs that broadcast and promote, and a truth value.
 pub fn comparison<'a>(out: Out<'_>, a: impl Term<'a>, b: impl Term<'a>) -> Result<TensorIter> {
-    let (a, b) = (a.term()?, b.term()?);
+    let (a, b) = pair(a, b)?;
     IterConfig::comparison_op(out.target(0).map(Tensor::as_impl), a.as_impl(), b.as_impl()).build()
 }
 
@@ -74,14 +96,14 @@ pub fn ternary(out: Out<'_>, a: &Tensor, b: &Tensor, c: &Tensor) -> Result<Tenso
 /// `NotImplemented` when the device or dtype has no kernel; before anything is written.
 #[inline]
 pub fn run(
-    iter: TensorIter,
+    mut iter: TensorIter,
     out: Out<'_>,
     name: &'static str,
     column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
 ) -> Result<Tensor> {
-    let mut outputs = run_all(iter, out, name, column)?;
-    match outputs.next() {
-        Some(output) => Ok(output),
+    compute(&mut iter, out, name, column)?;
+    match iter.into_output() {
+        Some(output) => Ok(Tensor::from_impl(output)),
         None => tensor_core::bail!(Runtime, "{name}: the plan has no output"),
     }
 }
@@ -90,23 +112,33 @@ pub fn run(
 ///
 /// # Errors
 /// As [`run`].
-#[inline]
 pub fn run_all(
     mut iter: TensorIter,
     out: Out<'_>,
     name: &'static str,
     column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
 ) -> Result<impl Iterator<Item = Tensor>> {
-    let existed = !matches!(out, Out::Fresh);
+    compute(&mut iter, out, name, column)?;
+    Ok(iter.into_outputs().map(Tensor::from_impl))
+}
+
+#[inline]
+fn compute(
+    iter: &mut TensorIter,
+    out: Out<'_>,
+    name: &'static str,
+    column: impl FnOnce(Device) -> Result<&'static Columns<IterKernel>>,
+) -> Result<()> {
     if !iter.device().is_meta() {
         let kernel = column(iter.device())?.get(iter.common_dtype(), name)?;
         if iter.numel() > 0 {
             if !iter.is_ready() {
-                cast_operands(&mut iter)?;
+                cast_operands(iter)?;
             }
-            kernel(&iter)?;
+            kernel(iter)?;
         }
     }
+    let existed = !matches!(out, Out::Fresh);
     for i in 0..iter.num_outputs() {
         let operand = iter.operand(i);
         match &operand.original {
@@ -119,7 +151,7 @@ pub fn run_all(
             None => {}
         }
     }
-    Ok(iter.into_outputs().map(Tensor::from_impl))
+    Ok(())
 }
 
 /// Gives every operand the dtype that the kernel sees.

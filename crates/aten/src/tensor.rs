@@ -240,6 +240,26 @@ impl Tensor {
         Ok(tensor)
     }
 
+    /// [`Tensor::wrapped_number`] for an operator with another tensor. Where both promote to that one's f32 or f64 anyway, the
+    /// number has that dtype from the start, so that nothing is cast.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn wrapped_number_beside(value: impl Into<Scalar>, other: &Tensor) -> Result<Self> {
+        let value = value.into();
+        let dtype = other.dtype();
+        if matches!(value, Scalar::Complex(_)) || !matches!(dtype, DType::F32 | DType::F64) || other.is_wrapped_number() {
+            return Self::wrapped_number(value);
+        }
+        let tensor = match dtype {
+            DType::F32 => Self::from_slice(&[value.to_f32()], &[])?,
+            _ => Self::from_slice(&[value.to_f64()], &[])?,
+        };
+        tensor.0.set_wrapped_number(true);
+        Ok(tensor)
+    }
+
     /// The elements in row-major order, copied; waits for a kernel that writes them.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Copies, with a cast where the dtypes differ. The column is the destination's dtype; the source's is matched here.
 
 use tensor_core::iter::TensorIter;
-use tensor_core::{Result, check, dispatch};
+use tensor_core::{DType, Result, check, dispatch};
 
 use crate::elementwise;
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::{Elementwise, map};
 use crate::simd::{Cast, Number, Value};
 
@@ -15,7 +15,27 @@ use crate::simd::{Cast, Number, Value};
 pub fn copy<I: Isa, T: Number>(iter: &TensorIter) -> Result<()> {
     check!(iter.operands().len() == 2, "copy takes one input and one output, got {} operands", iter.operands().len());
     let source = iter.dtype(1);
-    if source == T::DTYPE { same::<I, T>(iter) } else { dispatch!(source, S => map::<I, (S,), T, _>(iter, Convert)) }
+    if source == T::DTYPE { same::<I, T>(iter) } else { dispatch!(source, S => convert::<I, S, T>(iter)) }
+}
+
+/// A cast. Those that programs run all the time are compiled for each level, the others once: there are a hundred and more.
+fn convert<I: Isa, S: Value, T: Value>(iter: &TensorIter) -> Result<()> {
+    if const { common(S::DTYPE, T::DTYPE) } {
+        map::<I, (S,), T, _>(iter, Convert)
+    } else {
+        map::<Baseline, (S,), T, _>(iter, Convert)
+    }
+}
+
+/// True for casts of f32 from or to real dtypes, and of the other dtypes of indices, masks and numbers.
+const fn common(from: DType, to: DType) -> bool {
+    const fn often(dtype: DType) -> bool {
+        matches!(dtype, DType::F64 | DType::I64 | DType::I32 | DType::Bool)
+    }
+    const fn real(dtype: DType) -> bool {
+        !matches!(dtype, DType::C64 | DType::C128)
+    }
+    matches!(from, DType::F32) && real(to) || matches!(to, DType::F32) && real(from) || often(from) && often(to)
 }
 
 elementwise! {

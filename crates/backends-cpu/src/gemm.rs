@@ -187,21 +187,34 @@ fn gemv<I: Isa, T: Gemm>(alpha: T::Op, a: MatRef<'_, T>, x: MatRef<'_, T>, beta:
             sum[0] = dot_slices::<I, T>(row, &x);
         });
     } else {
-        // Blocks of rows against all columns: each column's part is a run of elements.
-        const BLOCK: usize = 256;
+        // Blocks of rows against all columns: each column's part is a run of elements. Four columns at a time, so that the
+        // sums are read and written once for each four; blocks of pages, which are fetched ahead.
+        const BLOCK: usize = 1024;
         crate::loops::views::par_chunks::<I, _>(
             &mut sums,
             BLOCK.max((GRAIN / k.max(1)).next_multiple_of(BLOCK)),
             |first, sums| {
                 for (b, sums) in sums.chunks_mut(BLOCK).enumerate() {
                     let start = first + b * BLOCK;
-                    for (p, &x) in x.iter().enumerate() {
-                        let x = x.up();
+                    let n = sums.len();
+                    let column = |p: usize| {
                         let at = start as isize + p as isize * a.col_stride();
-                        // SAFETY: rows `start..start + sums.len()` of column `p`, side by side (row stride 1).
-                        let column = unsafe { std::slice::from_raw_parts(a.as_ptr().offset(at), sums.len()) };
-                        for (sum, &v) in sums.iter_mut().zip(column) {
-                            *sum = sum.mul_accumulate::<I>(x, v.up());
+                        // SAFETY: rows `start..start + sums.len()` of column `p < k`, side by side (row stride 1).
+                        unsafe { std::slice::from_raw_parts(a.as_ptr().offset(at), n) }
+                    };
+                    let (fours, rest) = x.as_chunks::<4>();
+                    for (i, x) in fours.iter().enumerate() {
+                        let [x0, x1, x2, x3] = x.map(T::up);
+                        let columns = column(4 * i).iter().zip(column(4 * i + 1));
+                        let columns = columns.zip(column(4 * i + 2)).zip(column(4 * i + 3));
+                        for (sum, (((a, b), c), d)) in sums.iter_mut().zip(columns) {
+                            let first = sum.mul_accumulate::<I>(x0, a.up()).mul_accumulate::<I>(x1, b.up());
+                            *sum = first.mul_accumulate::<I>(x2, c.up()).mul_accumulate::<I>(x3, d.up());
+                        }
+                    }
+                    for (x, p) in rest.iter().zip(4 * fours.len()..) {
+                        for (sum, v) in sums.iter_mut().zip(column(p)) {
+                            *sum = sum.mul_accumulate::<I>(x.up(), v.up());
                         }
                     }
                 }
@@ -265,39 +278,73 @@ through_crate! { f32 f64 Complex<f32> Complex<f64> }
 macro_rules! through_f32 {
     ($($t:ty)*) => { $(
         impl Gemm for $t {
-            fn large<I: Isa>(alpha: f32, a: MatRef<'_, $t>, b: MatRef<'_, $t>, beta: f32, mut c: MatMut<'_, $t>) {
-                let (m, n, k) = (a.rows(), b.cols(), a.cols());
-                let (wide_a, wide_b) = (widen::<I, $t>(a), widen::<I, $t>(b));
+            fn large<I: Isa>(alpha: f32, a: MatRef<'_, $t>, b: MatRef<'_, $t>, beta: f32, c: MatMut<'_, $t>) {
+                let (m, n) = (a.rows(), b.cols());
+                let (a, b) = (Wide::new::<I, $t>(a), Wide::new::<I, $t>(b));
                 let mut product = vec![0f32; m * n];
-                if let (Ok(a), Ok(b), Ok(c)) = (
-                    MatRef::row_major(&wide_a, m, k),
-                    MatRef::row_major(&wide_b, k, n),
-                    MatMut::row_major(&mut product, m, n),
-                ) {
+                if let (Ok(a), Ok(b), Ok(c)) = (a.matrix(), b.matrix(), MatMut::row_major(&mut product, m, n)) {
                     f32::large::<I>(1.0, a, b, 0.0, c);
                 }
-                for i in 0..m {
-                    for j in 0..n {
-                        let old = c.as_ref().at(i, j);
-                        c.set(i, j, blend(alpha, product[i * n + j], beta, old));
+                let product = product.as_slice();
+                c.par_blocks((GRAIN / n).max(1), n, |first, _, mut c| I::run(#[inline(always)] || {
+                    for i in 0..c.rows() {
+                        let sums = &product[(first + i) * n..][..n];
+                        if c.col_stride() == 1 {
+                            // SAFETY: row `i` of this block of `c`, which is ours alone: `n` elements side by side.
+                            let row = unsafe {
+                                std::slice::from_raw_parts_mut(c.as_mut_ptr().offset(i as isize * c.row_stride()), n)
+                            };
+                            for (to, &sum) in row.iter_mut().zip(sums) {
+                                *to = blend(alpha, sum, beta, *to);
+                            }
+                        } else {
+                            for (j, &sum) in sums.iter().enumerate() {
+                                let old = c.as_ref().at(i, j);
+                                c.set(i, j, blend(alpha, sum, beta, old));
+                            }
+                        }
                     }
-                }
+                }));
             }
         }
     )* };
 }
 through_f32! { f16 bf16 }
 
-/// The elements in row-major order, as f32.
-fn widen<I: Isa, T: Value<Op = f32>>(m: MatRef<'_, T>) -> Vec<f32> {
-    let cols = m.cols();
-    let mut wide = vec![0f32; m.rows() * cols];
-    par_rows::<I, _>(&mut wide, m.rows(), cols, |i, row| {
-        for (j, value) in row.iter_mut().enumerate() {
-            *value = m.at(i, j).up();
-        }
-    });
-    wide
+/// A matrix as f32: its rows side by side, or those of its transpose where it lies so.
+struct Wide {
+    elements: Vec<f32>,
+    rows: usize,
+    cols: usize,
+    transposed: bool,
+}
+
+impl Wide {
+    fn new<I: Isa, T: Value<Op = f32>>(m: MatRef<'_, T>) -> Self {
+        let transposed = m.row_stride() == 1 && m.col_stride() != 1;
+        let m = if transposed { m.t() } else { m };
+        let (rows, cols) = (m.rows(), m.cols());
+        let mut elements = vec![0f32; rows * cols];
+        par_rows::<I, _>(&mut elements, rows, cols, #[inline(always)] |i, row| {
+            if m.col_stride() == 1 {
+                // SAFETY: row `i` of the matrix: `cols` elements side by side.
+                let from = unsafe { std::slice::from_raw_parts(m.as_ptr().offset(i as isize * m.row_stride()), cols) };
+                for (value, &x) in row.iter_mut().zip(from) {
+                    *value = x.up();
+                }
+            } else {
+                for (j, value) in row.iter_mut().enumerate() {
+                    *value = m.at(i, j).up();
+                }
+            }
+        });
+        Self { elements, rows, cols, transposed }
+    }
+
+    fn matrix(&self) -> Result<MatRef<'_, f32>> {
+        let m = MatRef::row_major(&self.elements, self.rows, self.cols)?;
+        Ok(if self.transposed { m.t() } else { m })
+    }
 }
 
 macro_rules! own_loops {

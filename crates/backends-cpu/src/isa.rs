@@ -149,6 +149,9 @@ macro_rules! x86_level {
             fn run<R>(f: impl FnOnce() -> R) -> R {
                 #[cfg(target_arch = "x86_64")]
                 {
+                    // In the codegen unit of the kernel, so that the body is inlined from there; and so that an edited kernel
+                    // compiles its own family's units alone.
+                    #[inline]
                     #[target_feature(enable = $features)]
                     fn trampoline<R>(f: impl FnOnce() -> R) -> R {
                         f()

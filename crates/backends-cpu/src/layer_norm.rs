@@ -6,7 +6,7 @@ use tensor_aten::Tensor;
 use tensor_aten::kernels::RowNorm;
 use tensor_core::{Result, TensorImpl};
 
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{Dense, Locked, lock, par_chunks, par_rows3};
 use crate::parallel::{GRAIN, parallel_for};
 use crate::rows;
@@ -148,7 +148,8 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     if grads[0].is_some() {
         next = 1;
         locked.write::<T>(0)?.with_dense(|out| {
-            par_chunks::<I, T>(out, chunk * length, |start, out| {
+            // The level is entered inside, once: within itself it would keep the body from being inlined.
+            par_chunks::<Baseline, T>(out, chunk * length, |start, out| {
                 let (begin, mut part) = (start / length, partial());
                 I::run(|| chunk_backward::<I, T>(out, inputs, begin, (summed > 0).then_some(&mut part)));
                 *parts[begin / chunk].lock() = Some(part);

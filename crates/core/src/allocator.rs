@@ -4,7 +4,6 @@
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +42,7 @@ impl DataPtr {
     /// # Safety
     /// `pointer` is valid for reads and writes of `nbytes` initialised bytes on `device`, by this owner alone, until the
     /// deleter has run (null for the meta device).
+    #[inline]
     pub unsafe fn new(pointer: *mut u8, nbytes: usize, device: Device, deleter: Deleter) -> Self {
         Self { pointer, nbytes, device, deleter }
     }
@@ -54,11 +54,13 @@ impl DataPtr {
     }
 
     /// Where the memory lies.
+    #[inline]
     pub fn device(&self) -> Device {
         self.device
     }
 
     /// The bytes that may be used.
+    #[inline]
     pub fn nbytes(&self) -> usize {
         self.nbytes
     }
@@ -159,7 +161,7 @@ impl Allocator for MetaAllocator {
 ///
 /// Fresh pages cost more than arithmetic on them, so freed blocks are kept up to [`CpuAllocator::KEEP`] bytes.
 pub struct CpuAllocator {
-    kept: Mutex<BTreeMap<usize, Vec<usize>>>,
+    kept: [Mutex<Vec<usize>>; Class::COUNT],
     allocated: AtomicUsize,
     peak: AtomicUsize,
     cached: AtomicUsize,
@@ -167,22 +169,37 @@ pub struct CpuAllocator {
 
 /// The one allocator of the host.
 pub static CPU: CpuAllocator = CpuAllocator {
-    kept: Mutex::new(BTreeMap::new()),
+    kept: [const { Mutex::new(Vec::new()) }; Class::COUNT],
     allocated: AtomicUsize::new(0),
     peak: AtomicUsize::new(0),
     cached: AtomicUsize::new(0),
 };
 
+/// A size of large blocks: eight to a power of two, so at most an eighth is wasted.
+#[derive(Clone, Copy)]
+struct Class {
+    index: usize,
+    size: usize,
+}
+
+impl Class {
+    const COUNT: usize = 53 * 8;
+
+    /// The class of a size above [`blocks::LARGEST`] and at most a quarter of the address space.
+    #[inline]
+    fn of(nbytes: usize) -> Self {
+        let bits = usize::BITS - (nbytes - 1).leading_zeros();
+        let shift = bits - 4;
+        let sixteenths = nbytes.div_ceil(1 << shift);
+        Self { index: (bits as usize - 11) * 8 + sixteenths - 9, size: sixteenths << shift }
+    }
+}
+
 impl CpuAllocator {
     /// The bytes that are kept at most.
     pub const KEEP: usize = 4 << 30;
 
-    /// Size classes: eight to a power of two, so at most an eighth is wasted.
-    fn class(nbytes: usize) -> usize {
-        let step = (nbytes.next_power_of_two() / 16).max(blocks::ALIGN);
-        nbytes.div_ceil(step) * step
-    }
-
+    #[inline]
     fn count(&self, nbytes: usize) {
         let now = self.allocated.fetch_add(nbytes, Ordering::Relaxed) + nbytes;
         if now > self.peak.load(Ordering::Relaxed) {
@@ -194,14 +211,99 @@ impl CpuAllocator {
 /// # Safety
 /// The pointer came from [`CpuAllocator::allocate`] with these bytes, above the largest small block.
 unsafe fn release_large(pointer: NonNull<u8>, nbytes: usize) {
-    let class = CpuAllocator::class(nbytes);
+    let class = Class::of(nbytes);
     CPU.allocated.fetch_sub(nbytes, Ordering::Relaxed);
-    if CPU.cached.load(Ordering::Relaxed) + class <= CpuAllocator::KEEP {
-        CPU.cached.fetch_add(class, Ordering::Relaxed);
-        CPU.kept.lock().entry(class).or_default().push(pointer.as_ptr() as usize);
-    } else if let Ok(layout) = Layout::from_size_align(class, blocks::ALIGN) {
-        // SAFETY: the block was allocated with this class's layout.
-        unsafe { std::alloc::dealloc(pointer.as_ptr(), layout) }
+    if CPU.cached.load(Ordering::Relaxed) + class.size <= CpuAllocator::KEEP {
+        CPU.cached.fetch_add(class.size, Ordering::Relaxed);
+        CPU.kept[class.index].lock().push(pointer.as_ptr() as usize);
+    } else {
+        // SAFETY: the block was made with this class's size and has no owner any more.
+        unsafe { system::free(pointer.as_ptr(), class.size) }
+    }
+}
+
+/// Memory of the system: zeroed and 64-byte aligned, its pages not touched before they are used. An aligned request of the
+/// standard allocator would write them all.
+mod system {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr;
+
+    use super::blocks::ALIGN;
+
+    /// Above this size the system is asked for huge pages, whose first touch costs a quarter a byte.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    const HUGE: usize = 2 << 20;
+
+    /// The block within which aligned memory lies: its address is kept before that.
+    fn around(size: usize) -> Option<Layout> {
+        Layout::from_size_align(size.checked_add(ALIGN)?, align_of::<*mut u8>()).ok()
+    }
+
+    /// Memory of a size that is not 0; null when there is not that much.
+    pub(super) fn allocate(size: usize) -> *mut u8 {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if size > HUGE {
+            return map(size);
+        }
+        let Some(layout) = around(size) else { return ptr::null_mut() };
+        // SAFETY: the layout's size is not 0.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            return base;
+        }
+        // At least one pointer's size beyond the base, which is aligned to that.
+        let offset = ALIGN - base as usize % ALIGN;
+        // SAFETY: `size + ALIGN` bytes lie from `base` on, so `size` from `base + offset`; the pointer before that is
+        // within them and aligned.
+        unsafe {
+            let aligned = base.add(offset);
+            aligned.cast::<*mut u8>().sub(1).write(base);
+            aligned
+        }
+    }
+
+    /// # Safety
+    /// The pointer came from [`allocate`] with this size and is not used any more.
+    pub(super) unsafe fn free(pointer: *mut u8, size: usize) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if size > HUGE {
+            // SAFETY: `map` mapped these bytes, and nothing uses them. An error leaves them mapped, which is harmless.
+            unsafe { libc::munmap(pointer.cast(), size) };
+            return;
+        }
+        if let Some(layout) = around(size) {
+            // SAFETY: `allocate` kept the address of the block, made with this layout, before the pointer.
+            unsafe { dealloc(pointer.cast::<*mut u8>().sub(1).read(), layout) }
+        }
+    }
+
+    /// Fresh pages, from a multiple of [`HUGE`] on; null when there are not that many.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn map(size: usize) -> *mut u8 {
+        let Some(length) = size.checked_add(HUGE) else { return ptr::null_mut() };
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh anonymous mapping, which touches nothing that exists.
+        let base = unsafe { libc::mmap(ptr::null_mut(), length, access, kind, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return ptr::null_mut();
+        }
+        let base = base.cast::<u8>();
+        let before = base.align_offset(HUGE);
+        // SAFETY: `before <= HUGE` bytes before the block and `HUGE - before` behind its last page are this mapping's own and
+        // unused. The advice changes no content; without it, or if parts stay mapped, the block is as good.
+        unsafe {
+            let block = base.add(before);
+            if before > 0 {
+                libc::munmap(base.cast(), before);
+            }
+            let page = libc::sysconf(libc::_SC_PAGESIZE).max(1) as usize;
+            let end = size.next_multiple_of(page);
+            if before + end < length {
+                libc::munmap(block.add(end).cast(), length - before - end);
+            }
+            libc::madvise(block.cast(), size, libc::MADV_HUGEPAGE);
+            block
+        }
     }
 }
 
@@ -226,18 +328,18 @@ impl Allocator for CpuAllocator {
             // SAFETY: a block is initialised, at least `nbytes` long, and ours until `release_small`.
             return Ok(unsafe { DataPtr::new(block.as_ptr(), nbytes, device, Deleter::Function(release_small)) });
         }
-        let class = if nbytes > isize::MAX as usize / 2 { usize::MAX } else { Self::class(nbytes) };
-        let kept = self.kept.lock().get_mut(&class).and_then(Vec::pop);
-        let pointer = match kept {
-            Some(address) => {
-                self.cached.fetch_sub(class, Ordering::Relaxed);
-                address as *mut u8
+        let pointer = if nbytes > isize::MAX as usize / 2 {
+            std::ptr::null_mut()
+        } else {
+            let class = Class::of(nbytes);
+            let kept = self.kept[class.index].lock().pop();
+            match kept {
+                Some(address) => {
+                    self.cached.fetch_sub(class.size, Ordering::Relaxed);
+                    address as *mut u8
+                }
+                None => system::allocate(class.size),
             }
-            None => match Layout::from_size_align(class, blocks::ALIGN) {
-                // SAFETY: the layout's size is not zero.
-                Ok(layout) => unsafe { std::alloc::alloc_zeroed(layout) },
-                Err(_) => std::ptr::null_mut(),
-            },
         };
         if pointer.is_null() {
             bail!(
@@ -247,7 +349,7 @@ impl Allocator for CpuAllocator {
             );
         }
         self.count(nbytes);
-        // SAFETY: the block is `class >= nbytes` bytes, initialised, and ours until `release_large`.
+        // SAFETY: the block is as long as its class, at least `nbytes` bytes, initialised, and ours until `release_large`.
         Ok(unsafe { DataPtr::new(pointer, nbytes, device, Deleter::Function(release_large)) })
     }
 
@@ -265,14 +367,13 @@ impl Allocator for CpuAllocator {
     }
 
     fn empty_cache(&self) {
-        let kept = std::mem::take(&mut *self.kept.lock());
-        for (class, list) in kept {
-            for address in list {
-                self.cached.fetch_sub(class, Ordering::Relaxed);
-                if let Ok(layout) = Layout::from_size_align(class, blocks::ALIGN) {
-                    // SAFETY: every kept block of a class was allocated with the class's layout and has no owner.
-                    unsafe { std::alloc::dealloc(address as *mut u8, layout) }
-                }
+        for (index, kept) in self.kept.iter().enumerate() {
+            let (bits, sixteenths) = (index / 8 + 11, index % 8 + 9);
+            let size = sixteenths << (bits - 4);
+            for address in std::mem::take(&mut *kept.lock()) {
+                self.cached.fetch_sub(size, Ordering::Relaxed);
+                // SAFETY: every kept block was made with its class's size and has no owner.
+                unsafe { system::free(address as *mut u8, size) }
             }
         }
     }
@@ -290,6 +391,35 @@ mod tests {
         drop(block);
         assert!(CPU.stats().cached >= 1 << 20);
         assert_eq!(CPU.allocate(1 << 20, Device::CPU).unwrap().as_ptr() as usize, address);
+    }
+
+    #[test]
+    fn classes_hold_their_sizes() {
+        for bits in 11..40 {
+            for nbytes in [(1 << (bits - 1)) + 1, 3 << (bits - 2), (1 << bits) - 1, 1 << bits] {
+                let class = Class::of(nbytes);
+                assert!(class.size >= nbytes && class.size - nbytes <= nbytes / 8 + 1, "{nbytes}");
+                assert_eq!(Class::of(class.size).index, class.index);
+                assert_eq!(class.size, (class.index % 8 + 9) << (class.index / 8 + 7));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_every_kind_are_zeroed_and_aligned() {
+        for nbytes in [1025, 100_000, 3 << 20, (9 << 20) + 77] {
+            let size = Class::of(nbytes).size;
+            let block = system::allocate(size);
+            assert_eq!(block as usize % 64, 0);
+            for at in [0, nbytes / 2, size - 1] {
+                // SAFETY: within the block that was just allocated and is freed below.
+                assert_eq!(unsafe { block.add(at).read() }, 0);
+                // SAFETY: as above.
+                unsafe { block.add(at).write(1) };
+            }
+            // SAFETY: allocated above with this size.
+            unsafe { system::free(block, size) };
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl DeviceType {
     pub const ALL: [DeviceType; 5] = [Self::Cpu, Self::Cuda, Self::Hip, Self::Meta, Self::PrivateUse1];
 
     /// The name in a device string: `"cpu"`.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -38,6 +39,7 @@ impl DeviceType {
     }
 
     /// The dispatch key of dense tensors on this kind of device.
+    #[inline]
     pub const fn dense_key(self) -> DispatchKey {
         match self {
             Self::Cpu => DispatchKey::Cpu,
@@ -63,16 +65,19 @@ impl Device {
     pub const META: Device = Device { kind: DeviceType::Meta, index: 0 };
 
     /// A device by kind and number.
+    #[inline]
     pub const fn new(kind: DeviceType, index: u8) -> Self {
         Self { kind, index }
     }
 
     /// The NVIDIA GPU of that number.
+    #[inline]
     pub const fn cuda(index: u8) -> Self {
         Self::new(DeviceType::Cuda, index)
     }
 
     /// The AMD GPU of that number.
+    #[inline]
     pub const fn hip(index: u8) -> Self {
         Self::new(DeviceType::Hip, index)
     }
@@ -84,6 +89,7 @@ impl Device {
     }
 
     /// The number of the device among those of its kind.
+    #[inline]
     pub const fn index(self) -> u8 {
         self.index
     }

@@ -75,6 +75,7 @@ macro_rules! keys {
             const BITS: [u64; Self::RUNTIME.len()] = [$($bits),*];
 
             /// The name as PyTorch's table dumps print it.
+            #[inline]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -88,9 +89,11 @@ macro_rules! keys {
     };
 }
 
+#[inline]
 const fn per_backend(functionality: Functionality, backend: DeviceType) -> u64 {
     1 << functionality as u8 | 1 << backend as u8
 }
+#[inline]
 const fn single(functionality: Functionality) -> u64 {
     1 << functionality as u8
 }
@@ -172,16 +175,19 @@ impl DispatchKey {
     }
 
     /// True for keys that stand for several slots.
+    #[inline]
     pub const fn is_alias(self) -> bool {
         self as usize >= Self::SLOTS
     }
 
     /// True for the autograd slots.
+    #[inline]
     pub const fn is_autograd(self) -> bool {
         self as u8 >= Self::AutogradOther as u8 && self as u8 <= Self::AutogradPrivateUse1 as u8
     }
 
     /// True for slots that hold a backend's own kernels: dense, sparse and compressed ones.
+    #[inline]
     pub const fn is_backend(self) -> bool {
         self as u8 >= Self::Cpu as u8 && self as u8 <= Self::SparseCsrPrivateUse1 as u8
     }
@@ -219,27 +225,32 @@ impl DispatchKeySet {
     pub const AFTER_AUTOGRAD: Self = Self((1 << F::Autograd as u8) - 1);
 
     /// The keys of an ordinary tensor: its backend, autograd and view tracking.
+    #[inline]
     pub const fn of_tensor(device: DeviceType, inference: bool) -> Self {
         let dense = per_backend(F::Dense, device);
         if inference { Self(dense) } else { Self(dense | single(F::Autograd) | single(F::AdInplaceOrView)) }
     }
 
     /// The set of one key.
+    #[inline]
     pub const fn of(key: DispatchKey) -> Self {
         Self(DispatchKey::BITS[key as usize])
     }
 
     /// The raw bits.
+    #[inline]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// A set from raw bits.
+    #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
     /// True if every bit of `other` is in this set.
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -260,6 +271,7 @@ impl DispatchKeySet {
     }
 
     /// The key with the highest priority.
+    #[inline]
     pub const fn highest(self) -> DispatchKey {
         DispatchKey::RUNTIME[self.slot()]
     }

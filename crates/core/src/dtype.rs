@@ -119,21 +119,25 @@ impl DType {
         }
     }
 
+    #[inline]
     const fn facts(self) -> &'static Facts {
         &FACTS[self.index()]
     }
 
     /// The Python name, `"float32"`.
+    #[inline]
     pub const fn name(self) -> &'static str {
         self.facts().1
     }
 
     /// The C++ name, as kernels' error messages spell it: `"Float"`.
+    #[inline]
     pub const fn cpp_name(self) -> &'static str {
         self.facts().2
     }
 
     /// The C name, as some error messages spell it: `"float"`, `"long int"`, `"c10::Half"`.
+    #[inline]
     pub const fn c_name(self) -> &'static str {
         match self {
             Self::U8 => "unsigned char",
@@ -194,11 +198,13 @@ impl DType {
     }
 
     /// True for the signed integers and all floating and complex types.
+    #[inline]
     pub const fn is_signed(self) -> bool {
         !matches!(self, Self::U8 | Self::Bool)
     }
 
     /// The real type of a complex type's parts; a real type gives itself.
+    #[inline]
     pub const fn to_real(self) -> DType {
         match self {
             Self::C64 => Self::F32,
@@ -210,6 +216,7 @@ impl DType {
     }
 
     /// The complex type whose parts hold this type (`c10::toComplexType`).
+    #[inline]
     pub const fn to_complex(self) -> DType {
         match self {
             Self::F64 | Self::C128 => Self::C128,
@@ -220,6 +227,7 @@ impl DType {
     }
 
     /// The type that sums of this type accumulate in (`toOpMathType`): f32 for f16 and bf16, and so for complex ones.
+    #[inline]
     pub const fn opmath(self) -> DType {
         match self {
             Self::F16 | Self::BF16 => Self::F32,

@@ -23,6 +23,7 @@ const PROMOTED: [[DType; DType::COUNT]; DType::COUNT] = {
 };
 
 /// The smallest dtype of the higher category that holds both.
+#[inline]
 const fn promote(a: DType, b: DType) -> DType {
     if a.category() as u8 > b.category() as u8 {
         return promote(b, a);

@@ -27,9 +27,16 @@ impl<T> Ref<T> {
     /// Moves a value behind a new count of one.
     #[inline]
     pub fn new(value: T) -> Self {
+        Self::new_with(|| value)
+    }
+
+    /// Makes a value behind a new count of one: in its place, where the compiler inlines `make`.
+    #[inline(always)]
+    pub fn new_with(make: impl FnOnce() -> T) -> Self {
         let block = blocks::allocate(Layout::new::<Inner<T>>()).cast::<Inner<T>>();
-        // SAFETY: `block` is fresh memory of `Inner<T>`'s size, aligned to at least 64 bytes.
-        unsafe { block.write(Inner { count: AtomicUsize::new(1), value }) };
+        // SAFETY: `block` is fresh memory of `Inner<T>`'s size, aligned to at least 64 bytes. If `make` unwinds, the block
+        // is lost, no more.
+        unsafe { block.write(Inner { count: AtomicUsize::new(1), value: make() }) };
         Self(block)
     }
 
@@ -104,6 +111,54 @@ impl<T: fmt::Debug> fmt::Debug for Ref<T> {
     }
 }
 
+/// The one owner of a value in a block: a `Box` of up to [`blocks::LARGEST`] bytes from the free lists.
+pub(crate) struct Unique<T>(NonNull<T>);
+
+// SAFETY: as for `Box`.
+unsafe impl<T: Send> Send for Unique<T> {}
+// SAFETY: as for `Box`.
+unsafe impl<T: Sync> Sync for Unique<T> {}
+
+impl<T> Unique<T> {
+    /// Makes a value in a block: in its place, where the compiler inlines `make`.
+    #[inline(always)]
+    pub(crate) fn new_with(make: impl FnOnce() -> T) -> Self {
+        const { assert!(size_of::<T>() <= blocks::LARGEST && align_of::<T>() <= blocks::ALIGN) };
+        let block = blocks::allocate(Layout::new::<T>()).cast::<T>();
+        // SAFETY: `block` is fresh memory of `T`'s size, aligned to at least 64 bytes. If `make` unwinds, it is lost, no more.
+        unsafe { block.write(make()) };
+        Self(block)
+    }
+}
+
+impl<T> Deref for Unique<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the value lives as long as its one owner.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> std::ops::DerefMut for Unique<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and the owner is borrowed exclusively.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl<T> Drop for Unique<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the one owner drops the value once and returns its block with its own layout.
+        unsafe {
+            self.0.as_ptr().drop_in_place();
+            blocks::release(self.0.cast(), Layout::new::<T>());
+        }
+    }
+}
+
 /// Blocks of up to 1 KiB from thread-local free lists, 64-byte aligned, zeroed when new.
 pub(crate) mod blocks {
     use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -135,6 +190,7 @@ pub(crate) mod blocks {
         static LISTS: UnsafeCell<Lists> = const { UnsafeCell::new(Lists([const { Vec::new() }; CLASSES])) };
     }
 
+    #[inline]
     fn layout(class: usize) -> Layout {
         let size = (class + 1) * ALIGN;
         Layout::from_size_align(size, ALIGN).unwrap_or_else(|_| unreachable!("a size below 1 KiB fits any layout"))
@@ -148,8 +204,9 @@ pub(crate) mod blocks {
         NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
+    #[inline(always)]
     fn class_of(size: usize) -> usize {
-        size.max(1).div_ceil(ALIGN) - 1
+        size.saturating_sub(1) / ALIGN
     }
 
     /// A block of at least `layout.size()` bytes (at most [`LARGEST`]), its bytes initialised.

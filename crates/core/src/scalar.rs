@@ -22,6 +22,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// The dtype of the number itself: `bool`, `int64`, `float64` or `complex128`.
+    #[inline]
     pub const fn dtype(self) -> DType {
         match self {
             Self::Bool(_) => DType::Bool,
@@ -75,6 +76,7 @@ impl Scalar {
     }
 
     /// The value as a complex number.
+    #[inline]
     pub fn to_complex(self) -> Complex<f64> {
         match self {
             Self::Complex(c) => c,
@@ -83,6 +85,7 @@ impl Scalar {
     }
 
     /// True unless the value is zero.
+    #[inline]
     pub fn to_bool(self) -> bool {
         match self {
             Self::Bool(b) => b,
@@ -93,11 +96,13 @@ impl Scalar {
     }
 
     /// True for booleans.
+    #[inline]
     pub const fn is_boolean(self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
     /// True for integers, and for booleans when `include_bool`.
+    #[inline]
     pub const fn is_integral(self, include_bool: bool) -> bool {
         match self {
             Self::Int(_) => true,
@@ -107,16 +112,19 @@ impl Scalar {
     }
 
     /// True for real numbers that are not integers by type.
+    #[inline]
     pub const fn is_floating_point(self) -> bool {
         matches!(self, Self::Float(_))
     }
 
     /// True for complex numbers.
+    #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self, Self::Complex(_))
     }
 
     /// True if the number equals `value`.
+    #[inline]
     pub fn equals(self, value: f64) -> bool {
         match self {
             Self::Complex(c) => c.re == value && c.im == 0.0,
@@ -197,6 +205,7 @@ fn f64_to_i32(f: f64) -> i32 {
 }
 
 /// The least and the greatest finite value of a dtype's elements or their parts; none for `bool`, which takes any number.
+#[inline]
 const fn limits(dtype: DType) -> Option<(f64, f64)> {
     Some(match dtype {
         DType::Bool => return None,
@@ -217,6 +226,7 @@ const fn limits(dtype: DType) -> Option<(f64, f64)> {
 const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 
 /// The type's name in overflow errors.
+#[inline]
 const fn cast_name(dtype: DType) -> &'static str {
     match dtype {
         DType::U8 => "uint8_t",

@@ -53,9 +53,9 @@ impl Storage {
     }
 
     /// A storage over memory that was allocated elsewhere.
-    #[inline]
+    #[inline(always)]
     pub fn from_data_ptr(data: DataPtr, resizable: bool) -> Self {
-        Self(Ref::new(StorageImpl {
+        Self(Ref::new_with(|| StorageImpl {
             lock: RawRwLock::INIT,
             borrowed: AtomicIsize::new(0),
             pointer: AtomicPtr::new(data.as_ptr()),
@@ -258,7 +258,10 @@ impl Drop for Borrow {
 /// Kernels never run operators or user code while they hold one, so there is no cycle of waiting threads; the address
 /// order rules out the rest.
 pub struct Access<'a> {
-    held: SmallVec<[(&'a StorageImpl, bool); 6]>,
+    /// Distinct storages in address order, and whether they are written.
+    wanted: SmallVec<[(&'a StorageImpl, bool); 4]>,
+    /// How many of them are locked.
+    locked: usize,
 }
 
 impl<'a> Access<'a> {
@@ -268,28 +271,54 @@ impl<'a> Access<'a> {
     /// When a slice that conflicts is out ("storage is borrowed").
     #[inline]
     pub fn lock(reads: &[&'a Storage], writes: &[&'a Storage]) -> Result<Self> {
-        let mut wanted: SmallVec<[(&'a StorageImpl, bool); 6]> = SmallVec::new();
-        wanted.extend(writes.iter().map(|s| (&*s.0, true)));
-        wanted.extend(reads.iter().map(|s| (&*s.0, false)));
-        if wanted.len() > 1 {
-            // Writers first among equals, so that the duplicate that goes is the reader.
-            wanted.sort_unstable_by_key(|(s, write)| (std::ptr::from_ref(*s) as usize, !write));
-            wanted.dedup_by(|b, a| std::ptr::eq(a.0, b.0));
+        let reads = reads.iter().map(|storage| (*storage, false));
+        Self::lock_all(writes.iter().map(|storage| (*storage, true)).chain(reads))
+    }
+
+    /// Locks the distinct storages among some, each with whether it is written.
+    ///
+    /// # Errors
+    /// As [`Access::lock`].
+    #[inline(always)]
+    pub fn lock_all(storages: impl Iterator<Item = (&'a Storage, bool)>) -> Result<Self> {
+        let mut access = Self { wanted: SmallVec::new(), locked: 0 };
+        for (storage, write) in storages {
+            access.wanted.push((&*storage.0, write));
         }
-        let mut access = Self { held: SmallVec::new() };
-        for (storage, write) in wanted {
+        if access.wanted.len() > 1 {
+            access.order();
+        }
+        let Self { wanted, locked } = &mut access;
+        for &(storage, write) in wanted.iter() {
             if write {
                 storage.lock.lock_exclusive();
             } else {
                 storage.lock.lock_shared();
             }
-            access.held.push((storage, write));
+            *locked += 1;
             let borrowed = storage.borrowed.load(Ordering::Acquire);
             if borrowed < 0 || (write && borrowed > 0) {
                 return Err(borrow_conflict(write));
             }
         }
         Ok(access)
+    }
+
+    /// Brings what is wanted into address order, each storage once.
+    fn order(&mut self) {
+        let address = |storage: &StorageImpl| std::ptr::from_ref(storage) as usize;
+        if let [(a, a_written), (b, b_written)] = self.wanted.as_mut_slice() {
+            if address(a) > address(b) {
+                self.wanted.swap(0, 1);
+            } else if address(a) == address(b) {
+                *a_written |= *b_written;
+                self.wanted.pop();
+            }
+            return;
+        }
+        // Writers first among equals, so that the duplicate that goes is the reader.
+        self.wanted.sort_unstable_by_key(|(storage, write)| (address(storage), !write));
+        self.wanted.dedup_by(|b, a| std::ptr::eq(a.0, b.0));
     }
 }
 
@@ -302,8 +331,8 @@ fn borrow_conflict(write: bool) -> Error {
 impl Drop for Access<'_> {
     #[inline]
     fn drop(&mut self) {
-        for (storage, write) in self.held.iter().rev() {
-            // SAFETY: every storage of `held` was locked by `lock`, in that mode, and is unlocked here once.
+        for (storage, write) in self.wanted[..self.locked].iter().rev() {
+            // SAFETY: the first `locked` storages were locked by `lock_all`, in that mode, and are unlocked here once.
             unsafe {
                 if *write {
                     storage.lock.unlock_exclusive();

@@ -32,6 +32,7 @@ pub fn show<T: fmt::Display>(list: &[T]) -> impl fmt::Display + use<'_, T> {
 ///
 /// # Errors
 /// When a size is negative or the product overflows before a size of 0.
+#[inline]
 pub fn numel(sizes: &[i64]) -> Result<i64> {
     let mut product = Some(1i64);
     for &size in sizes {
@@ -207,10 +208,23 @@ pub fn dense_like(sizes: &[i64], strides: &[i64]) -> Dims {
 ///
 /// # Errors
 /// When that overflows.
+#[inline]
 pub fn storage_bytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i64) -> Result<usize> {
-    if sizes.contains(&0) {
-        return Ok(0);
+    let (mut last, mut empty) = (Some(offset), false);
+    for (&size, &stride) in sizes.iter().zip(strides) {
+        empty |= size == 0;
+        last = last.and_then(|last| last.checked_add(size.checked_sub(1)?.checked_mul(stride)?));
     }
+    match last.and_then(|last| last.checked_add(1)?.checked_mul(itemsize as i64)) {
+        _ if empty => Ok(0),
+        Some(bytes) if bytes >= 0 => Ok(bytes as usize),
+        _ => wide_storage_bytes(sizes, strides, itemsize, offset),
+    }
+}
+
+/// [`storage_bytes`] where a step of it may not fit an i64.
+#[cold]
+fn wide_storage_bytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i64) -> Result<usize> {
     let mut last = offset as i128;
     for (&size, &stride) in sizes.iter().zip(strides) {
         // Each product is below 2^126; sums of many, and the bytes, may go beyond an i128.

@@ -35,7 +35,7 @@ pub struct Metadata {
 
 impl Metadata {
     /// A view of a storage. The caller has checked that it lies within the bytes.
-    #[inline]
+    #[inline(always)]
     fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Self {
         // Overflows only beside a size of 0.
         let numel = sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
@@ -87,45 +87,59 @@ impl TensorImpl {
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        Ok(Self::from_metadata(Metadata::new(storage, dtype, sizes, strides, offset), None))
+        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, sizes, strides, offset)))
     }
 
     /// A fresh dense tensor. Its elements are initialised, with no particular value.
     ///
     /// # Errors
     /// When the size overflows or cannot be allocated.
-    #[inline]
+    #[inline(always)]
     pub fn empty(sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<TensorRef> {
-        strides::numel(&sizes)?;
+        Self::empty_of(&sizes, &strides, dtype, device)
+    }
+
+    /// [`TensorImpl::empty`] of slices.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn empty_of(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<TensorRef> {
+        strides::numel(sizes)?;
         check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
         // One sign bit for all of them.
         let signs = strides.iter().fold(0, |signs, &stride| signs | stride);
-        check!(signs >= 0, "negative strides are not supported: {}", strides::show(&strides));
-        let nbytes = strides::storage_bytes(&sizes, &strides, dtype.itemsize(), 0)?;
+        check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
+        let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
-        Ok(Self::from_metadata(Metadata::new(storage, dtype, sizes, strides, 0), None))
+        Ok(Self::from_metadata(None, || {
+            Metadata::new(storage, dtype, Dims::from_slice(sizes), Dims::from_slice(strides), 0)
+        }))
     }
 
     /// The same view with a version counter of its own and no autograd: `x.data`.
     pub fn with_own_version(source: &TensorRef) -> TensorRef {
         let m = source.metadata();
-        let copy = Metadata::new(m.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), m.offset);
-        Self::from_metadata(copy, Some(Box::default()))
+        let copy = || Metadata::new(m.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), m.offset);
+        Self::from_metadata(Some(Box::default()), copy)
     }
 
-    #[inline]
-    fn from_metadata(first: Metadata, version: Option<Box<AtomicU32>>) -> TensorRef {
+    /// A tensor of the metadata that `first` makes in its place.
+    #[inline(always)]
+    fn from_metadata(version: Option<Box<AtomicU32>>, first: impl FnOnce() -> Metadata) -> TensorRef {
         let inference = tls::inference_enabled();
-        let key_set = DispatchKeySet::of_tensor(first.storage.device().kind(), inference);
-        Ref::new(Self {
-            current: AtomicPtr::new(ptr::null_mut()),
-            first,
-            key_set,
-            requires_grad: AtomicBool::new(false),
-            wrapped_number: AtomicBool::new(false),
-            inference,
-            version,
-            autograd: OnceLock::new(),
+        Ref::new_with(|| {
+            let first = first();
+            let key_set = DispatchKeySet::of_tensor(first.storage.device().kind(), inference);
+            Self {
+                current: AtomicPtr::new(ptr::null_mut()),
+                first,
+                key_set,
+                requires_grad: AtomicBool::new(false),
+                wrapped_number: AtomicBool::new(false),
+                inference,
+                version,
+                autograd: OnceLock::new(),
+            }
         })
     }
 

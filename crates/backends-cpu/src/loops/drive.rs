@@ -12,6 +12,7 @@ use tensor_core::{DType, Result, check};
 use super::block::{Elementwise, Inputs, Outputs, block};
 use crate::isa::Isa;
 use crate::parallel::{GRAIN, parallel_for};
+use crate::with_level;
 
 /// Operands that a kernel has at most.
 const MOST: usize = 8;
@@ -35,6 +36,7 @@ type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
 ///
 /// # Errors
 /// When the plan's operands are not of these dtypes, when a storage is borrowed, or on another device than the CPU.
+#[inline]
 pub fn map<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(iter: &TensorIter, op: F) -> Result<()> {
     drive(iter, Out::DTYPES, In::DTYPES, &|addresses, n| {
         // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for `n` elements,
@@ -256,42 +258,56 @@ macro_rules! by_size {
 /// # Safety
 /// They are valid for reads, `to` for writes of as many; `size` is that of a dtype.
 unsafe fn gather(patch: &Patch, to: *mut u8, size: usize) {
+    // SAFETY: forwarded from the caller.
+    with_level!(I => I::run(
+        #[inline(always)]
+        || by_size!(size, T => unsafe { gather_of::<T>(patch, to.cast()) })
+    ))
+}
+
+/// # Safety
+/// As [`gather`].
+#[inline(always)]
+unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
     let &Patch { at, inner, outer, cols, rows } = patch;
-    by_size!(size, T => {
-        let to = to.cast::<T>();
-        // SAFETY: forwarded from the caller: (row, col) lies within the patch.
-        let read = |row: usize, col: usize| unsafe {
-            at.offset(row as isize * outer + col as isize * inner).cast::<T>().read_unaligned()
-        };
-        // SAFETY: forwarded from the caller: `i` is below the number of elements.
-        let write = |i: usize, value: T| unsafe { to.add(i).write_unaligned(value) };
-        if rows > 1 && outer == size_of::<T>() as isize {
-            for col in 0..cols {
-                for row in 0..rows {
-                    write(row * cols + col, read(row, col));
-                }
-            }
-        } else {
+    let size = size_of::<T>() as isize;
+    // SAFETY: forwarded from the caller: (row, col) lies within the patch.
+    let read = |row: usize, col: usize| unsafe {
+        at.offset(row as isize * outer + col as isize * inner).cast::<T>().read_unaligned()
+    };
+    // SAFETY: forwarded from the caller: `i` is below the number of elements.
+    let write = |i: usize, value: T| unsafe { to.add(i).write_unaligned(value) };
+    if rows > 1 && outer == size {
+        for col in 0..cols {
             for row in 0..rows {
-                if inner == 0 {
-                    let value = read(row, 0);
-                    for col in 0..cols {
-                        write(row * cols + col, value);
-                    }
-                } else if inner == size_of::<T>() as isize {
-                    for col in 0..cols {
-                        // SAFETY: as `read`, with the stride that is known.
-                        let value = unsafe { at.offset(row as isize * outer).cast::<T>().add(col).read_unaligned() };
-                        write(row * cols + col, value);
-                    }
-                } else {
-                    for col in 0..cols {
-                        write(row * cols + col, read(row, col));
-                    }
-                }
+                write(row * cols + col, read(row, col));
             }
         }
-    })
+        return;
+    }
+    for row in 0..rows {
+        // SAFETY: the first element of a row of the patch.
+        let from = unsafe { at.offset(row as isize * outer).cast::<T>() };
+        if inner == 0 {
+            // SAFETY: as above; storages may be unaligned for the type.
+            let value = unsafe { from.read_unaligned() };
+            for col in 0..cols {
+                write(row * cols + col, value);
+            }
+        } else if inner == size {
+            // SAFETY: a row of `cols` elements side by side, and as many of `to`, which is a stage: apart from the operand.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.add(row * cols).cast(), cols * size_of::<T>()) }
+        } else if inner == 2 * size {
+            for col in 0..cols {
+                // SAFETY: as `read`, with a stride that is known.
+                write(row * cols + col, unsafe { from.add(2 * col).read_unaligned() });
+            }
+        } else {
+            for col in 0..cols {
+                write(row * cols + col, read(row, col));
+            }
+        }
+    }
 }
 
 /// The reverse of [`gather`].
@@ -299,26 +315,44 @@ unsafe fn gather(patch: &Patch, to: *mut u8, size: usize) {
 /// # Safety
 /// As there, with the roles of the patch and `from` exchanged.
 unsafe fn scatter(from: *const u8, patch: &Patch, size: usize) {
+    // SAFETY: forwarded from the caller.
+    with_level!(I => I::run(
+        #[inline(always)]
+        || by_size!(size, T => unsafe { scatter_of::<T>(from.cast(), patch) })
+    ))
+}
+
+/// # Safety
+/// As [`scatter`].
+#[inline(always)]
+unsafe fn scatter_of<T: Copy>(from: *const T, patch: &Patch) {
     let &Patch { at, inner, outer, cols, rows } = patch;
-    by_size!(size, T => {
-        let from = from.cast::<T>();
-        // SAFETY: forwarded from the caller: (row, col) lies within the patch.
-        let write = |row: usize, col: usize| unsafe {
-            let value = from.add(row * cols + col).read_unaligned();
-            at.offset(row as isize * outer + col as isize * inner).cast::<T>().write_unaligned(value);
-        };
-        if rows > 1 && outer == size_of::<T>() as isize {
-            for col in 0..cols {
-                for row in 0..rows {
-                    write(row, col);
-                }
-            }
-        } else {
+    let size = size_of::<T>() as isize;
+    // SAFETY: forwarded from the caller: (row, col) lies within the patch.
+    let write = |row: usize, col: usize| unsafe {
+        let value = from.add(row * cols + col).read_unaligned();
+        at.offset(row as isize * outer + col as isize * inner).cast::<T>().write_unaligned(value);
+    };
+    if rows > 1 && outer == size {
+        for col in 0..cols {
             for row in 0..rows {
-                for col in 0..cols {
-                    write(row, col);
-                }
+                write(row, col);
             }
         }
-    })
+        return;
+    }
+    for row in 0..rows {
+        if inner == size {
+            // SAFETY: a row of `cols` elements side by side, and as many of the stage, which lies apart. Whole cache lines at a
+            // time: many short writes would each wait for their line.
+            unsafe {
+                let to = at.offset(row as isize * outer);
+                std::ptr::copy_nonoverlapping(from.add(row * cols).cast::<u8>(), to, cols * size_of::<T>());
+            }
+        } else {
+            for col in 0..cols {
+                write(row, col);
+            }
+        }
+    }
 }

@@ -508,6 +508,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 
     /// Runs `f` on the elements in row-major order. Unless they lie so, `f` gets a copy that is written back after.
+    #[inline]
     pub fn with_dense<R>(&mut self, f: impl FnOnce(&mut [T]) -> R) -> R {
         if let Some(slice) = self.slice_mut() {
             return f(slice);
@@ -569,6 +570,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
 
     /// Calls `f(i, lane)` for every lane along dimension `d`, in parallel, compiled for the level `I`. `work` is about how
     /// many element steps a lane costs.
+    #[inline]
     pub fn par_lanes<I: Isa>(&mut self, d: usize, work: usize, f: impl Fn(usize, LaneMut<'_, T>) + Sync) {
         if self.view.numel == 0 {
             return;
@@ -660,6 +662,7 @@ fn rows_per_chunk(work: usize) -> usize {
 /// Calls `f(row, out_row)` for the `rows` equal rows of `out`, in parallel, compiled for the level `I`. `work` is about how
 /// many element steps a row costs (its inputs, times ten for transcendentals). What `out` has beyond `rows` equal rows
 /// stays as it is.
+#[inline]
 pub fn par_rows<I: Isa, T: Send>(out: &mut [T], rows: usize, work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let cols = out.len().checked_div(rows).unwrap_or(0);
     let out = Split::new(out);
@@ -674,6 +677,7 @@ pub fn par_rows<I: Isa, T: Send>(out: &mut [T], rows: usize, work: usize, f: imp
 }
 
 /// [`par_rows`] over two outputs with rows of their own lengths.
+#[inline]
 pub fn par_rows2<I: Isa, A: Send, B: Send>(
     a: &mut [A],
     b: &mut [B],
@@ -694,6 +698,7 @@ pub fn par_rows2<I: Isa, A: Send, B: Send>(
 }
 
 /// [`par_rows`] over three outputs with rows of their own lengths.
+#[inline]
 pub fn par_rows3<I: Isa, A: Send, B: Send, C: Send>(
     a: &mut [A],
     b: &mut [B],
@@ -725,6 +730,7 @@ fn take<'a, T>(rest: &mut &'a mut [T], n: usize) -> &'a mut [T] {
 }
 
 /// Calls `f(start, run)` for runs of `grain` elements of `out`, in parallel, compiled for the level `I`.
+#[inline]
 pub fn par_chunks<I: Isa, T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let n = out.len();
     let out = Split::new(out);
@@ -735,6 +741,7 @@ pub fn par_chunks<I: Isa, T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize
 }
 
 /// [`par_chunks`] over two outputs of one length (the shorter one counts).
+#[inline]
 pub fn par_chunks2<I: Isa, A: Send, B: Send>(
     a: &mut [A],
     b: &mut [B],

@@ -139,13 +139,13 @@ impl Table {
 impl TensorIter {
     /// Plans the walk anew from the operands' tensors.
     pub(super) fn replan(&mut self) -> Result<()> {
-        let mut table = Table::new(self.sizes.len());
-        for operand in &self.operands {
+        let mut table = Table::new(self.plan.sizes.len());
+        for operand in &self.plan.operands {
             let meta = operand.metadata()?;
-            let sizes = if self.static_shape { &self.sizes } else { &meta.sizes };
-            table.push(&self.sizes, sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
+            let sizes = if self.plan.static_shape { &self.plan.sizes } else { &meta.sizes };
+            table.push(&self.plan.sizes, sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
         }
-        let order = table.order(&self.sizes, if self.is_reduction { self.num_outputs } else { 0 });
+        let order = table.order(&self.plan.sizes, if self.plan.is_reduction { self.plan.num_outputs } else { 0 });
         self.lay_out(&order, &table);
         Ok(())
     }
@@ -153,23 +153,25 @@ impl TensorIter {
     /// One dimension: every operand is one run of elements in the same order.
     #[inline]
     pub(super) fn lay_flat(&mut self) {
-        self.shape.clear();
-        self.shape.push(self.numel);
-        self.strides.clear();
-        self.strides.extend(self.operands.iter().map(|operand| operand.dtype.itemsize() as isize));
+        let plan = &mut *self.plan;
+        plan.shape.clear();
+        plan.shape.push(plan.numel);
+        plan.strides.clear();
+        plan.strides.extend(plan.operands.iter().map(|operand| operand.dtype.itemsize() as isize));
     }
 
     /// Takes the dimensions in an order, and merges neighbours that every operand walks as one.
     pub(super) fn lay_out(&mut self, order: &Order, table: &Table) {
         let Some((&first, rest)) = order.split_first() else { return self.lay_flat() };
-        self.shape.clear();
-        self.shape.push(self.sizes[first]);
+        let plan = &mut *self.plan;
+        plan.shape.clear();
+        plan.shape.push(plan.sizes[first]);
         // The dimension that each merged one takes its strides from.
         let mut from = Order::new();
         from.push(first);
-        let (mut last, mut size) = (first, self.sizes[first]);
+        let (mut last, mut size) = (first, plan.sizes[first]);
         for &dim in rest {
-            let outer = self.sizes[dim];
+            let outer = plan.sizes[dim];
             if outer == 1 {
                 continue;
             }
@@ -177,19 +179,19 @@ impl TensorIter {
             let as_one = |i| table.at(i, last).wrapping_mul(size as isize) == table.at(i, dim);
             if size == 1 {
                 (last, size) = (dim, outer);
-                (from[at], self.shape[at]) = (last, size);
-            } else if (0..self.operands.len()).all(as_one) {
+                (from[at], plan.shape[at]) = (last, size);
+            } else if (0..plan.operands.len()).all(as_one) {
                 size = size.wrapping_mul(outer);
-                self.shape[at] = size;
+                plan.shape[at] = size;
             } else {
                 (last, size) = (dim, outer);
                 from.push(last);
-                self.shape.push(size);
+                plan.shape.push(size);
             }
         }
-        self.strides.clear();
-        for i in 0..self.operands.len() {
-            self.strides.extend(from.iter().map(|&dim| table.at(i, dim)));
+        plan.strides.clear();
+        for i in 0..plan.operands.len() {
+            plan.strides.extend(from.iter().map(|&dim| table.at(i, dim)));
         }
     }
 }

@@ -4,12 +4,13 @@ use smallvec::SmallVec;
 
 use super::TensorIter;
 use crate::storage::Access;
-use crate::{Ref, Result, Storage, check};
+use crate::tensor_impl::Metadata;
+use crate::{Ref, Result, check};
 
 /// The locks on the storages of a plan, and where each operand's first element lies. Unlocked on drop.
 pub struct Locked<'a> {
     pointers: SmallVec<[*mut u8; 4]>,
-    _access: Option<Access<'a>>,
+    _access: Access<'a>,
 }
 
 impl Locked<'_> {
@@ -28,11 +29,11 @@ impl TensorIter {
     ///
     /// # Errors
     /// When a cast is due, when a tensor was changed since it was planned, or when a slice of one is out.
-    #[inline]
+    #[inline(always)]
     pub fn lock(&self) -> Result<Locked<'_>> {
-        let (mut reads, mut writes) = (SmallVec::<[&Storage; 4]>::new(), SmallVec::<[&Storage; 4]>::new());
-        let mut metas = SmallVec::<[_; 4]>::new();
-        for operand in &self.operands {
+        // What was planned with, and not what another thread makes of a tensor from here on.
+        let mut metas = SmallVec::<[&Metadata; 4]>::new();
+        for operand in &self.plan.operands {
             let meta = operand.metadata()?;
             check!(
                 meta.dtype == operand.dtype,
@@ -40,21 +41,20 @@ impl TensorIter {
                 meta.dtype.cpp_name(),
                 operand.dtype.cpp_name()
             );
-            // Nobody else can reach a tensor and a storage that have one owner: the plan.
-            let private = operand.fresh && Ref::use_count(&operand.tensor) == 1 && meta.storage.use_count() == 1;
-            if !private {
-                if operand.is_output { writes.push(&meta.storage) } else { reads.push(&meta.storage) }
-            }
             metas.push(meta);
         }
-        let access = Access::lock(&reads, &writes)?;
+        let shared = self.plan.operands.iter().zip(&metas).filter_map(|(operand, meta)| {
+            // Nobody else can reach a tensor and a storage that have one owner: the plan.
+            let private = operand.fresh && Ref::use_count(&operand.tensor) == 1 && meta.storage.use_count() == 1;
+            (!private).then_some((&meta.storage, operand.is_output))
+        });
+        let access = Access::lock_all(shared)?;
         // Under the lock: a storage that grows moves its bytes.
-        let pointers = metas
-            .iter()
-            .map(|meta| {
-                meta.storage.data_ptr().wrapping_add((meta.offset as usize).wrapping_mul(meta.dtype.itemsize()))
-            })
-            .collect();
-        Ok(Locked { pointers, _access: Some(access) })
+        let mut pointers = SmallVec::new();
+        for meta in metas {
+            let offset = (meta.offset as usize).wrapping_mul(meta.dtype.itemsize());
+            pointers.push(meta.storage.data_ptr().wrapping_add(offset));
+        }
+        Ok(Locked { pointers, _access: access })
     }
 }

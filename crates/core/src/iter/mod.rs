@@ -24,6 +24,7 @@ pub use config::IterConfig;
 pub use locked::Locked;
 pub use plan::resize_output;
 
+use crate::refcount::Unique;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, Scalar, TensorImpl, TensorRef, check};
@@ -77,6 +78,11 @@ pub struct Cast {
 
 /// A planned operation: operands with the strides of one shape that walks them all.
 pub struct TensorIter {
+    /// Large, and handed on from the planner to the kernel's caller: so it stays where it was made.
+    plan: Unique<Plan>,
+}
+
+struct Plan {
     operands: SmallVec<[Operand; 4]>,
     num_outputs: usize,
     /// Merged, innermost first.
@@ -97,66 +103,66 @@ impl TensorIter {
     /// The merged shape, innermost dimension first.
     #[inline]
     pub fn shape(&self) -> &[i64] {
-        &self.shape
+        &self.plan.shape
     }
 
     /// The number of merged dimensions, at least 1.
     #[inline]
     pub fn ndim(&self) -> usize {
-        self.shape.len()
+        self.plan.shape.len()
     }
 
     /// The number of steps of the walk: the elements of the broadcast shape.
     #[inline]
     pub fn numel(&self) -> i64 {
-        self.numel
+        self.plan.numel
     }
 
     /// The broadcast shape, as the user sees it: outermost dimension first, nothing merged.
     #[inline]
     pub fn sizes(&self) -> &[i64] {
-        &self.sizes
+        &self.plan.sizes
     }
 
     /// The dtype that the inputs promote to; without promotion the first input's, without inputs the first output's.
     #[inline]
     pub fn common_dtype(&self) -> DType {
-        self.common_dtype
+        self.plan.common_dtype
     }
 
     /// The dtype that the kernel sees of an operand.
     #[inline]
     pub fn dtype(&self, i: usize) -> DType {
-        self.operands[i].dtype
+        self.plan.operands[i].dtype
     }
 
     /// Where the operation runs.
     #[inline]
     pub fn device(&self) -> Device {
-        self.device
+        self.plan.device
     }
 
     /// True for a reduction: [`TensorIter::num_reduce_dims`] inner dimensions are summed over.
     #[inline]
     pub fn is_reduction(&self) -> bool {
-        self.is_reduction
+        self.plan.is_reduction
     }
 
     /// How many inner dimensions the first output does not move along.
     pub fn num_reduce_dims(&self) -> usize {
-        if self.operands.is_empty() { 0 } else { self.strides(0).iter().take_while(|&&stride| stride == 0).count() }
+        if self.plan.operands.is_empty() { 0 } else { self.strides(0).iter().take_while(|&&stride| stride == 0).count() }
     }
 
     /// How many of the operands are outputs. They come first.
     #[inline]
     pub fn num_outputs(&self) -> usize {
-        self.num_outputs
+        self.plan.num_outputs
     }
 
     /// Outputs, then inputs.
     #[inline]
     pub fn operands(&self) -> &[Operand] {
-        &self.operands
+        &self.plan.operands
     }
 
     /// Operand `i`, outputs first.
@@ -165,7 +171,7 @@ impl TensorIter {
     /// When there are not that many.
     #[inline]
     pub fn operand(&self, i: usize) -> &Operand {
-        &self.operands[i]
+        &self.plan.operands[i]
     }
 
     /// Input `i`.
@@ -174,7 +180,7 @@ impl TensorIter {
     /// When there are not that many.
     #[inline]
     pub fn input(&self, i: usize) -> &Operand {
-        &self.operands[self.num_outputs + i]
+        &self.plan.operands[self.plan.num_outputs + i]
     }
 
     /// Output `i`, as the caller of the operator gets it.
@@ -183,22 +189,24 @@ impl TensorIter {
     /// When there are not that many operands.
     #[inline]
     pub fn output(&self, i: usize) -> &TensorRef {
-        let operand = &self.operands[i];
+        let operand = &self.plan.operands[i];
         operand.original.as_ref().unwrap_or(&operand.tensor)
     }
 
     /// The outputs, without another count of their references.
-    pub fn into_outputs(self) -> impl Iterator<Item = TensorRef> {
-        self.operands.into_iter().take(self.num_outputs).map(|operand| operand.original.unwrap_or(operand.tensor))
+    pub fn into_outputs(mut self) -> impl Iterator<Item = TensorRef> {
+        let outputs = self.plan.num_outputs;
+        let operands = mem::take(&mut self.plan.operands);
+        operands.into_iter().take(outputs).map(|operand| operand.original.unwrap_or(operand.tensor))
     }
 
     /// The first output, without another count of its references; `None` if the plan has no operands.
     #[inline]
     pub fn into_output(mut self) -> Option<TensorRef> {
-        if self.operands.is_empty() {
+        if self.plan.operands.is_empty() {
             return None;
         }
-        let first = self.operands.swap_remove(0);
+        let first = self.plan.operands.swap_remove(0);
         Some(first.original.unwrap_or(first.tensor))
     }
 
@@ -208,8 +216,8 @@ impl TensorIter {
     /// When there are not that many operands.
     #[inline]
     pub fn strides(&self, i: usize) -> &[isize] {
-        let ndim = self.shape.len();
-        &self.strides[i * ndim..(i + 1) * ndim]
+        let ndim = self.plan.shape.len();
+        &self.plan.strides[i * ndim..(i + 1) * ndim]
     }
 
     /// Bytes between neighbours of operand `i` in the innermost dimension.
@@ -228,18 +236,18 @@ impl TensorIter {
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let dense = |(operand, &stride): (&Operand, &isize)| operand.dtype.itemsize() as isize == stride;
-        self.shape.len() == 1 && self.operands.iter().zip(&self.strides).all(dense)
+        self.plan.shape.len() == 1 && self.plan.operands.iter().zip(&self.plan.strides).all(dense)
     }
 
     /// Sets the numbers that the kernel takes beside its operands.
     pub fn set_params(&mut self, params: &[Scalar]) {
-        self.params = SmallVec::from_slice(params);
+        self.plan.params = SmallVec::from_slice(params);
     }
 
     /// Number `i` of [`TensorIter::set_params`]; 0 where none was set.
     #[inline]
     pub fn param(&self, i: usize) -> Scalar {
-        self.params.get(i).copied().unwrap_or(Scalar::Int(0))
+        self.plan.params.get(i).copied().unwrap_or(Scalar::Int(0))
     }
 
     /// The casts that are due: operands whose tensor has another dtype than the kernel sees.
@@ -247,7 +255,7 @@ impl TensorIter {
     /// For each, give [`TensorIter::set_operand`] a [`TensorIter::temporary`], filled first if it is an input. Once the kernel
     /// has run, copy each output's `tensor` to its `original`. Nothing is to be done on the meta device.
     pub fn casts(&self) -> SmallVec<[Cast; 4]> {
-        let due = self.operands.iter().enumerate().filter(|(_, operand)| operand.tensor.dtype() != operand.dtype);
+        let due = self.plan.operands.iter().enumerate().filter(|(_, operand)| operand.tensor.dtype() != operand.dtype);
         due.map(|(index, operand)| Cast {
             index,
             from: operand.tensor.dtype(),
@@ -260,7 +268,7 @@ impl TensorIter {
     /// True if no cast is due: the kernel may run.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.operands.iter().all(|operand| operand.tensor.dtype() == operand.dtype)
+        self.plan.operands.iter().all(|operand| operand.tensor.dtype() == operand.dtype)
     }
 
     /// A fresh tensor for a cast of operand `i`: its shape, the dtype that the kernel sees, the order of its dimensions.
@@ -268,8 +276,8 @@ impl TensorIter {
     /// # Errors
     /// When there is no such operand, or not enough memory.
     pub fn temporary(&self, i: usize) -> Result<TensorRef> {
-        check!(i < self.operands.len(), "the operation has no operand {i}");
-        let operand = &self.operands[i];
+        check!(i < self.plan.operands.len(), "the operation has no operand {i}");
+        let operand = &self.plan.operands[i];
         let meta = operand.metadata()?;
         let strides = strides::dense_like(&meta.sizes, &meta.strides);
         TensorImpl::empty(Dims::from_slice(&meta.sizes), strides, operand.dtype, meta.storage.device())
@@ -280,8 +288,8 @@ impl TensorIter {
     /// # Errors
     /// When the tensor has another shape than the one that it replaces, or not the dtype that the kernel sees.
     pub fn set_operand(&mut self, i: usize, tensor: TensorRef) -> Result<()> {
-        check!(i < self.operands.len(), "the operation has no operand {i}");
-        let operand = &mut self.operands[i];
+        check!(i < self.plan.operands.len(), "the operation has no operand {i}");
+        let operand = &mut self.plan.operands[i];
         let meta = tensor.metadata();
         check!(
             meta.dtype == operand.dtype,
@@ -308,12 +316,12 @@ impl TensorIter {
 
 impl fmt::Debug for TensorIter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operands = self.operands.iter().enumerate().map(|(i, operand)| (operand.dtype.name(), self.strides(i)));
+        let operands = self.plan.operands.iter().enumerate().map(|(i, operand)| (operand.dtype.name(), self.strides(i)));
         f.debug_struct("TensorIter")
-            .field("sizes", &self.sizes)
-            .field("shape", &self.shape)
+            .field("sizes", &self.plan.sizes)
+            .field("shape", &self.plan.shape)
             .field("operands", &operands.collect::<SmallVec<[_; 4]>>())
-            .field("device", &self.device)
+            .field("device", &self.plan.device)
             .finish_non_exhaustive()
     }
 }

@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 
 use super::config::{IterConfig, Seen};
 use super::layout::{Table, dense_layout, seen_strides, strides_in_order};
-use super::{Operand, TensorIter};
+use super::{Operand, Plan, TensorIter};
 use crate::promotion::default_dtype;
+use crate::refcount::Unique;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, TensorImpl, TensorRef, check, overlap, storage};
@@ -107,27 +108,27 @@ impl<'a> IterConfig<'a> {
         self.check_overlap()?;
         let Metadata { dtype, numel, ref sizes, ref storage, .. } = *first.meta;
         let device = storage.device();
-        let row_major =
-            || if is_row_major(first.meta) { first.meta.strides.as_slice().into() } else { strides::contiguous(sizes) };
-        // Built in its `Result`: a plan is large, and moving what has just been written stalls.
-        let mut plan = Ok(TensorIter::new(self, Dims::from_slice(sizes), numel, dtype, device));
-        let Ok(iter) = &mut plan else { return plan };
-        iter.shape.push(numel);
+        let mut iter = TensorIter::new(self, sizes, numel, dtype, device);
+        iter.plan.shape.push(numel);
         for (i, seen) in self.operands.iter().enumerate() {
             match seen {
                 Some(Seen { tensor, meta }) => {
                     iter.push((*tensor).clone(), *meta, dtype, i < self.num_outputs);
                     let broadcast = meta.sizes.is_empty() && !sizes.is_empty();
-                    iter.strides.push(if broadcast { 0 } else { dtype.itemsize() as isize });
+                    iter.plan.strides.push(if broadcast { 0 } else { dtype.itemsize() as isize });
                 }
                 None => {
                     let dtype = self.static_dtype.unwrap_or(dtype);
-                    iter.strides.push(dtype.itemsize() as isize);
-                    iter.push_fresh(Dims::from_slice(sizes), row_major(), dtype, device)?;
+                    iter.plan.strides.push(dtype.itemsize() as isize);
+                    if is_row_major(first.meta) {
+                        iter.push_fresh(sizes, &first.meta.strides, dtype, device)?;
+                    } else {
+                        iter.push_fresh(sizes, &strides::contiguous(sizes), dtype, device)?;
+                    }
                 }
             }
         }
-        plan
+        Ok(iter)
     }
 
     pub(super) fn plan_general(&self) -> Result<TensorIter> {
@@ -146,18 +147,18 @@ impl<'a> IterConfig<'a> {
             let first = drafts.get(self.num_outputs).or(drafts.first());
             first.map_or(default_dtype(), |draft| draft.dtype)
         });
-        let mut iter = TensorIter::new(self, sizes, numel, common_dtype, types.device);
-        if let Some(strides) = self.dense(&drafts, &iter.sizes) {
+        let mut iter = TensorIter::new(self, &sizes, numel, common_dtype, types.device);
+        if let Some(strides) = self.dense(&drafts, &iter.plan.sizes) {
             self.push_operands(&mut iter, &drafts, || Dims::from_slice(&strides))?;
             iter.lay_flat();
             return Ok(iter);
         }
 
-        let mut table = self.table(&drafts, &iter.sizes)?;
-        let order = table.order(&iter.sizes, if self.flags.is_reduction { self.num_outputs } else { 0 });
-        let sizes = Dims::from_slice(&iter.sizes);
+        let mut table = self.table(&drafts, &iter.plan.sizes)?;
+        let order = table.order(&iter.plan.sizes, if self.flags.is_reduction { self.num_outputs } else { 0 });
+        let sizes = Dims::from_slice(&iter.plan.sizes);
         self.push_operands(&mut iter, &drafts, || strides_in_order(&sizes, &order))?;
-        for (i, operand) in iter.operands.iter().enumerate().take(self.num_outputs) {
+        for (i, operand) in iter.plan.operands.iter().enumerate().take(self.num_outputs) {
             if operand.fresh || operand.resized {
                 let meta = operand.metadata()?;
                 table.fill(i, &sizes, &sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
@@ -276,14 +277,15 @@ impl<'a> IterConfig<'a> {
         for (i, draft) in drafts.iter().enumerate() {
             match draft.seen {
                 None => {
-                    let device = self.static_device.unwrap_or(iter.device);
-                    iter.push_fresh(Dims::from_slice(&iter.sizes), layout(), draft.dtype, device)?;
+                    let device = self.static_device.unwrap_or(iter.plan.device);
+                    let sizes = Dims::from_slice(&iter.plan.sizes);
+                    iter.push_fresh(&sizes, &layout(), draft.dtype, device)?;
                 }
                 Some(Seen { tensor, .. }) if draft.resize => {
-                    resize_output(tensor, &iter.sizes, &layout())?;
+                    resize_output(tensor, &iter.plan.sizes, &layout())?;
                     let meta = tensor.metadata();
                     check!(
-                        meta.sizes == iter.sizes,
+                        meta.sizes == iter.plan.sizes,
                         "a tensor's metadata was changed by another thread during an operation"
                     );
                     iter.push_operand(tensor.clone(), meta, draft.dtype, true, false, true);
@@ -298,20 +300,21 @@ impl<'a> IterConfig<'a> {
 /// Plans in the making.
 impl TensorIter {
     #[inline]
-    fn new(config: &IterConfig<'_>, sizes: Dims, numel: i64, common_dtype: DType, device: Device) -> Self {
-        Self {
+    fn new(config: &IterConfig<'_>, sizes: &[i64], numel: i64, common_dtype: DType, device: Device) -> Self {
+        let plan = Unique::new_with(|| Plan {
             operands: SmallVec::new(),
             num_outputs: config.num_outputs,
             shape: Dims::new(),
             strides: SmallVec::new(),
-            sizes,
+            sizes: Dims::from_slice(sizes),
             numel,
             common_dtype,
             device,
             is_reduction: config.flags.is_reduction,
             static_shape: config.static_shape.is_some(),
             params: SmallVec::new(),
-        }
+        });
+        Self { plan }
     }
 
     #[inline]
@@ -330,13 +333,13 @@ impl TensorIter {
         resized: bool,
     ) {
         let planned = meta as usize;
-        self.operands.push(Operand { tensor, dtype, is_output, fresh, resized, original: None, planned });
+        self.plan.operands.push(Operand { tensor, dtype, is_output, fresh, resized, original: None, planned });
     }
 
     /// Pushes an output that the planner allocates.
     #[inline]
-    fn push_fresh(&mut self, sizes: Dims, strides: Dims, dtype: DType, device: Device) -> Result<()> {
-        let tensor = TensorImpl::empty(sizes, strides, dtype, device)?;
+    fn push_fresh(&mut self, sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<()> {
+        let tensor = TensorImpl::empty_of(sizes, strides, dtype, device)?;
         let meta = std::ptr::from_ref(tensor.metadata());
         self.push_operand(tensor, meta, dtype, true, true, false);
         Ok(())

@@ -13,23 +13,23 @@ impl TensorIter {
     /// `i` moves by [`TensorIter::strides0`] and [`TensorIter::strides1`]. `end` is clamped to the number of elements.
     #[inline]
     pub fn for_each_chunk(&self, begin: usize, end: usize, f: impl FnMut(&[isize], usize, usize)) {
-        self.walk(0..self.shape.len(), begin, end, f);
+        self.walk(0..self.plan.shape.len(), begin, end, f);
     }
 
     /// [`TensorIter::for_each_chunk`] along some of the merged dimensions, the others held at index 0: with it a reduction
     /// walks its kept dimensions outside and its reduced ones inside. Within a chunk, operands move by their strides of the
     /// range's first two dimensions.
     pub fn walk(&self, dims: Range<usize>, begin: usize, end: usize, mut f: impl FnMut(&[isize], usize, usize)) {
-        let dims = dims.start.min(self.shape.len())..dims.end.min(self.shape.len());
-        let shape = self.shape.get(dims.clone()).unwrap_or(&[]);
+        let dims = dims.start.min(self.plan.shape.len())..dims.end.min(self.plan.shape.len());
+        let shape = self.plan.shape.get(dims.clone()).unwrap_or(&[]);
         let end = end.min(shape.iter().fold(1usize, |numel, &size| numel.saturating_mul(size as usize)));
         if begin >= end {
             return;
         }
-        let mut offsets: SmallVec<[isize; 8]> = SmallVec::from_elem(0, self.operands.len());
+        let mut offsets: SmallVec<[isize; 8]> = SmallVec::from_elem(0, self.plan.operands.len());
         let size = |d: usize| shape.get(d).map_or(1, |&size| size as usize);
         let advance = |offsets: &mut [isize], d: usize, steps: isize| {
-            let strides = self.strides[dims.start + d..].iter().step_by(self.shape.len());
+            let strides = self.plan.strides[dims.start + d..].iter().step_by(self.plan.shape.len());
             for (offset, stride) in offsets.iter_mut().zip(strides) {
                 *offset = offset.wrapping_add(stride.wrapping_mul(steps));
             }

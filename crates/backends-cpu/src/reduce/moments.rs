@@ -1,0 +1,199 @@
+//! Variances and norms: folds in f64 along the middle dimension of a contiguous (A, R, B) tensor.
+
+use tensor_aten::Tensor;
+use tensor_core::{Complex, Element, Result};
+
+use super::extents;
+use crate::isa::Isa;
+use crate::loops::views::{lock, par_chunks};
+use crate::parallel::{GRAIN, parallel_reduce};
+use crate::simd::{Arith, Floating, Real, Value};
+
+/// Independent accumulators of a row.
+const WIDTH: usize = 32;
+/// Columns that are laid out as rows together: those of a cache line.
+const TILE: usize = 16;
+
+/// A number in f64: the variance and norms of complex numbers are those of their parts and moduli.
+pub trait Parts: Floating {
+    /// f64, or complex numbers of it.
+    type Wide: Arith + Copy + Send + Sync;
+    /// The number in f64.
+    fn wide(self) -> Self::Wide;
+    /// The square of the modulus.
+    fn square(value: Self::Wide) -> f64;
+    /// The modulus.
+    fn modulus(value: Self::Wide) -> f64;
+    /// A fraction of a number.
+    fn over(value: Self::Wide, n: f64) -> Self::Wide;
+    /// The element of the real dtype.
+    fn real(value: f64) -> Self::Abs;
+}
+
+macro_rules! parts {
+    ($($real:ty)*; $($complex:ty)*) => { $(
+        impl Parts for $real {
+            type Wide = f64;
+            #[inline(always)]
+            fn wide(self) -> f64 { Real::to_f64(self.up()) }
+            #[inline(always)]
+            fn square(value: f64) -> f64 { value * value }
+            #[inline(always)]
+            fn modulus(value: f64) -> f64 { value.abs() }
+            #[inline(always)]
+            fn over(value: f64, n: f64) -> f64 { value / n }
+            #[inline(always)]
+            fn real(value: f64) -> Self { <$real>::down(value as _) }
+        }
+    )* $(
+        impl Parts for Complex<$complex> {
+            type Wide = Complex<f64>;
+            #[inline(always)]
+            fn wide(self) -> Complex<f64> { Complex::new(self.re as f64, self.im as f64) }
+            #[inline(always)]
+            fn square(value: Complex<f64>) -> f64 { value.re * value.re + value.im * value.im }
+            #[inline(always)]
+            fn modulus(value: Complex<f64>) -> f64 { value.re.hypot(value.im) }
+            #[inline(always)]
+            fn over(value: Complex<f64>, n: f64) -> Complex<f64> { Complex::new(value.re / n, value.im / n) }
+            #[inline(always)]
+            fn real(value: f64) -> $complex { value as $complex }
+        }
+    )* };
+}
+parts!(f32 f64 tensor_core::f16 tensor_core::bf16; f32 f64);
+
+/// The elements of one result.
+#[derive(Clone, Copy)]
+struct Row<'a, T> {
+    x: &'a [T],
+    /// True if it is all the work there is: it is shared among the threads, in chunks of a fixed size.
+    alone: bool,
+}
+
+impl<T: Parts> Row<'_, T> {
+    /// Combines `step(.., x)` over the elements, in an order that depends on their number alone.
+    #[inline(always)]
+    fn fold<I: Isa, A: Copy + Send + Sync>(
+        self,
+        init: A,
+        step: impl Fn(A, T::Wide) -> A + Copy + Sync,
+        combine: impl Fn(A, A) -> A + Copy + Sync,
+    ) -> A {
+        let x = self.x;
+        let chunk = |begin: usize, end: usize| I::run(|| fold_row(&x[begin..end], init, step, combine));
+        if self.alone { parallel_reduce(x.len(), GRAIN, init, chunk, combine) } else { chunk(0, x.len()) }
+    }
+}
+
+#[inline(always)]
+fn fold_row<T: Parts, A: Copy>(
+    x: &[T],
+    init: A,
+    step: impl Fn(A, T::Wide) -> A,
+    combine: impl Fn(A, A) -> A,
+) -> A {
+    let mut acc = [init; WIDTH];
+    let (runs, rest) = x.as_chunks::<WIDTH>();
+    for run in runs {
+        for (acc, x) in acc.iter_mut().zip(run) {
+            *acc = step(*acc, x.wide());
+        }
+    }
+    for (acc, x) in acc.iter_mut().zip(rest) {
+        *acc = step(*acc, x.wide());
+    }
+    let mut width = WIDTH;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            acc[i] = combine(acc[i], acc[i + width]);
+        }
+    }
+    acc[0]
+}
+
+/// Stores what `f` gives for each row of `x` (A, R, B). Columns are laid out as rows first, a tile at a time.
+fn by_row<I: Isa, T: Value, O: Element>(
+    out: &Tensor,
+    x: &Tensor,
+    f: impl Fn(Row<'_, T>) -> O + Sync,
+) -> Result<()> {
+    let (a, r, b) = extents(x);
+    let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
+    let x = locked.read::<T>(0)?.dense();
+    locked.write::<O>(0)?.with_dense(|out| {
+        if a * b == 1 {
+            out[0] = f(Row { x: &x, alone: true });
+        } else if b == 1 {
+            par_chunks::<I, O>(out, (GRAIN / r.max(1)).max(1), |start, part| {
+                for (i, out) in part.iter_mut().enumerate() {
+                    *out = f(Row { x: &x[(start + i) * r..][..r], alone: false });
+                }
+            });
+        } else {
+            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(TILE.min(b));
+            par_chunks::<I, O>(out, grain, |start, part| {
+                let mut rows = vec![T::zeroed(); TILE * r];
+                let mut done = 0;
+                while done < part.len() {
+                    let (row, column) = ((start + done) / b, (start + done) % b);
+                    let width = TILE.min(b - column).min(part.len() - done);
+                    for i in 0..r {
+                        for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
+                            rows[j * r + i] = x;
+                        }
+                    }
+                    for (j, out) in part[done..done + width].iter_mut().enumerate() {
+                        *out = f(Row { x: &rows[j * r..][..r], alone: false });
+                    }
+                    done += width;
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+/// `out = sum(|x - mean(x)|^2) / max(R - correction, 0)`
+pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Result<()> {
+    by_row::<I, T, T::Abs>(out, x, |row| {
+        let n = row.x.len() as f64;
+        let total = row.fold::<I, _>(T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
+        let mean = T::over(total, n);
+        let spread = row.fold::<I, _>(0.0, |acc, x| acc + T::square(x.sub(mean)), |p, q| p + q);
+        T::real(spread / (n - correction).max(0.0))
+    })
+}
+
+/// `out = (sum |x|^p)^(1/p)`; the count of nonzeros for p = 0, the extremum for p = +-inf.
+pub fn norm<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, p: f64) -> Result<()> {
+    if p == 2.0 {
+        return by_row::<I, T, T::Abs>(out, x, |row| {
+            T::real(row.fold::<I, _>(0.0, |acc, x| acc + T::square(x), |a, b| a + b).sqrt())
+        });
+    }
+    let init = if p == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };
+    let combine = |a: f64, b: f64| {
+        if p == f64::INFINITY {
+            Real::maximum(a, b)
+        } else if p == f64::NEG_INFINITY {
+            Real::minimum(a, b)
+        } else {
+            a + b
+        }
+    };
+    let power = |x: f64| {
+        if p == 0.0 {
+            f64::from(u8::from(x != 0.0))
+        } else if p == 1.0 || p.is_infinite() {
+            x
+        } else {
+            x.powf(p)
+        }
+    };
+    by_row::<I, T, T::Abs>(out, x, |row| {
+        let total = row.fold::<I, _>(init, |acc, x| combine(power(T::modulus(x)), acc), combine);
+        T::real(if p == 0.0 || p == 1.0 || p.is_infinite() { total } else { total.powf(1.0 / p) })
+    })
+}

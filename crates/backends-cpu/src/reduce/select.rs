@@ -1,0 +1,161 @@
+//! Extremes with their index along the middle dimension of a contiguous (A, R, B) tensor. The first one counts, and the
+//! first no-number before all others.
+
+use tensor_aten::Tensor;
+use tensor_core::Result;
+
+use super::{Fold, Largest, Smallest, extents, fold_block};
+use crate::isa::Isa;
+use crate::loops::views::{lock, par_chunks2};
+use crate::parallel::{GRAIN, parallel_reduce};
+use crate::simd::{Arith, Ordered};
+
+/// Elements whose extreme is found before they are compared with it.
+const BLOCK: usize = 1024;
+/// Elements that are compared at once.
+const RUN: usize = 32;
+/// Columns that are looked through side by side.
+const COLUMNS: usize = 64;
+
+/// An order of elements: the extreme of many, and whether one comes before another.
+trait Order<T: Ordered>: Fold<T, Acc = T::Op> {
+    /// True if `a` comes before `b`; not so for equals and for no-numbers.
+    fn before(a: T::Op, b: T::Op) -> bool;
+}
+impl<T: Ordered> Order<T> for Largest {
+    #[inline(always)]
+    fn before(a: T::Op, b: T::Op) -> bool {
+        a > b
+    }
+}
+impl<T: Ordered> Order<T> for Smallest {
+    #[inline(always)]
+    fn before(a: T::Op, b: T::Op) -> bool {
+        a < b
+    }
+}
+
+/// True if `a`, which comes later, takes the place of `b`.
+#[inline(always)]
+fn wins<T: Ordered, F: Order<T>>(a: T::Op, b: T::Op) -> bool {
+    !b.is_nan() & (F::before(a, b) | a.is_nan())
+}
+
+/// Where the first element is for which `is` holds; the length if there is none.
+#[inline(always)]
+fn first<T: Ordered>(x: &[T], is: impl Fn(T::Op) -> bool) -> usize {
+    let (runs, rest) = x.as_chunks::<RUN>();
+    let mut at = 0;
+    for run in runs {
+        let mut any = false;
+        for &x in run {
+            any |= is(x.up());
+        }
+        if any {
+            break;
+        }
+        at += RUN;
+    }
+    let end = if at == runs.len() * RUN { at + rest.len() } else { at + RUN };
+    while at < end && !is(x[at].up()) {
+        at += 1;
+    }
+    at
+}
+
+/// The place of the extreme of a row that is not empty: the extreme of each block, then where it is in the winning one.
+#[inline(always)]
+fn select_row<I: Isa, T: Ordered, F: Order<T>>(fold: F, x: &[T]) -> usize {
+    let (mut start, mut best) = (0, x[0].up());
+    for (i, block) in x.chunks(BLOCK).enumerate() {
+        let extreme = fold_block::<I, T, F>(fold, block);
+        if wins::<T, F>(extreme, best) {
+            (start, best) = (i * BLOCK, extreme);
+        }
+    }
+    let block = &x[start..x.len().min(start + BLOCK)];
+    start + if best.is_nan() { first(block, |x| x.is_nan()) } else { first(block, |x| x == best) }
+}
+
+/// The places of the extremes of neighbouring columns, `pitch` from row to row.
+#[inline(always)]
+fn select_columns<T: Ordered, F: Order<T>>(x: &[T], rows: u32, pitch: usize, at: &mut [u32]) {
+    let width = at.len();
+    let mut best = [T::Op::ZERO; COLUMNS];
+    let mut places = [0u32; COLUMNS];
+    for (best, x) in best.iter_mut().zip(&x[..width]) {
+        *best = x.up();
+    }
+    for r in 1..rows {
+        for ((best, place), x) in best[..width].iter_mut().zip(&mut places).zip(&x[r as usize * pitch..][..width]) {
+            let x = x.up();
+            let won = wins::<T, F>(x, *best);
+            *best = if won { x } else { *best };
+            *place = if won { r } else { *place };
+        }
+    }
+    at.copy_from_slice(&places[..width]);
+}
+
+fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor, x: &Tensor, fold: F) -> Result<()> {
+    let (a, r, b) = extents(x);
+    let locked = lock(&[x.as_impl()], &[values.as_impl(), indices.as_impl()])?;
+    let x = locked.read::<T>(0)?.dense();
+    let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
+    values.with_dense(|values| {
+        indices.with_dense(|indices| {
+            if a * b == 1 {
+                let chunk = |begin: usize, end: usize| begin + I::run(|| select_row::<I, T, F>(fold, &x[begin..end]));
+                let later = |p: usize, q: usize| if wins::<T, F>(x[q].up(), x[p].up()) { q } else { p };
+                let at = parallel_reduce(r, GRAIN, 0, chunk, later);
+                (values[0], indices[0]) = (x[at], at as i64);
+                return;
+            }
+            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
+            par_chunks2::<I, T, i64>(values, indices, grain, |start, values, indices| {
+                if b == 1 {
+                    for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
+                        let row = &x[(start + i) * r..][..r];
+                        let at = select_row::<I, T, F>(fold, row);
+                        (*value, *index) = (row[at], at as i64);
+                    }
+                    return;
+                }
+                let mut done = 0;
+                while done < values.len() {
+                    let (row, column) = ((start + done) / b, (start + done) % b);
+                    let width = COLUMNS.min(b - column).min(values.len() - done);
+                    let columns = &x[row * r * b + column..];
+                    let mut at = [0usize; COLUMNS];
+                    // Places are counted in 32 bits from a base on, to be as wide as the common elements.
+                    for base in (0..r).step_by(u32::MAX as usize) {
+                        let rows = (r - base).min(u32::MAX as usize) as u32;
+                        let mut found = [0u32; COLUMNS];
+                        select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
+                        for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
+                            let found = base + found as usize;
+                            if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
+                                *at = found;
+                            }
+                        }
+                    }
+                    for (c, at) in at[..width].iter().enumerate() {
+                        (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
+                    }
+                    done += width;
+                }
+            });
+        });
+    });
+    Ok(())
+}
+
+/// `values, indices = max(x)`
+pub fn max_dim<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
+    selecting::<I, T, _>(values, indices, x, Largest)
+}
+
+/// `values, indices = min(x)`
+pub fn min_dim<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
+    selecting::<I, T, _>(values, indices, x, Smallest)
+}

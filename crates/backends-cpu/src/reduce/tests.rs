@@ -1,0 +1,133 @@
+//! Reductions against naive ones, over shapes that reach every way of walking.
+
+use tensor_aten::Tensor;
+use tensor_core::{DType, Device, Element};
+
+use super::{cumsum, max_dim, min_dim, norm, sum, var};
+use crate::with_level;
+
+/// (A, R, B): one lane, rows and columns, with and without left-over lanes and blocks.
+const SHAPES: [[usize; 3]; 9] = [
+    [1, 70_001, 1],
+    [3, 1, 1],
+    [9, 37, 1],
+    [17, 2049, 1],
+    [1, 5, 70],
+    [2, 300, 33],
+    [3, 40, 1030],
+    [8, 4096, 1],
+    [1, 1, 1],
+];
+
+/// Numbers that repeat, so that extremes tie.
+fn numbers(n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 7919 + 31) % 1009) as f32 * 0.25 - 100.0).collect()
+}
+
+fn tensor<T: Element>(values: Vec<T>, [a, r, b]: [usize; 3]) -> Tensor {
+    Tensor::from_vec(values, &[a as i64, r as i64, b as i64]).unwrap()
+}
+
+fn empty(dtype: DType, sizes: &[usize]) -> Tensor {
+    let sizes: Vec<i64> = sizes.iter().map(|&n| n as i64).collect();
+    Tensor::new_dense(&sizes, dtype, Device::CPU).unwrap()
+}
+
+/// The lanes of (A, R, B), in the order of the results.
+fn lanes(x: &[f32], [a, r, b]: [usize; 3]) -> Vec<Vec<f32>> {
+    let lane = |i: usize, j: usize| (0..r).map(|k| x[(i * r + k) * b + j]).collect();
+    (0..a).flat_map(|i| (0..b).map(move |j| (i, j))).map(|(i, j)| lane(i, j)).collect()
+}
+
+fn close(ours: &[f32], naive: &[f64]) {
+    for (x, y) in ours.iter().zip(naive) {
+        assert!((f64::from(*x) - y).abs() <= 1e-5 * y.abs().max(1.0), "{x} {y}");
+    }
+    assert_eq!(ours.len(), naive.len());
+}
+
+#[test]
+fn sums_moments_and_norms_are_those_of_the_lanes() {
+    for shape in SHAPES {
+        let values = numbers(shape.iter().product());
+        let lanes = lanes(&values, shape);
+        let x = tensor(values, shape);
+        let out = empty(DType::F32, &[shape[0], shape[2]]);
+        let of = |f: &dyn Fn(&[f32]) -> f64| lanes.iter().map(|lane| f(lane)).collect::<Vec<f64>>();
+        let total = |lane: &[f32]| lane.iter().map(|&x| f64::from(x)).sum::<f64>();
+        with_level!(I => sum::<I, f32>(&out, &x)).unwrap();
+        close(&out.to_vec().unwrap(), &of(&total));
+        with_level!(I => var::<I, f32>(&out, &x, 0.0)).unwrap();
+        close(&out.to_vec().unwrap(), &of(&|lane| {
+            let mean = total(lane) / lane.len() as f64;
+            lane.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / lane.len() as f64
+        }));
+        for p in [0.0, 1.0, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
+            with_level!(I => norm::<I, f32>(&out, &x, p)).unwrap();
+            close(&out.to_vec().unwrap(), &of(&|lane| {
+                let moduli = lane.iter().map(|&x| f64::from(x.abs()));
+                match p {
+                    0.0 => moduli.filter(|&x| x != 0.0).count() as f64,
+                    f64::INFINITY => moduli.fold(0.0, f64::max),
+                    f64::NEG_INFINITY => moduli.fold(f64::INFINITY, f64::min),
+                    p => moduli.map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p),
+                }
+            }));
+        }
+    }
+}
+
+#[test]
+fn the_first_extreme_is_selected_and_no_numbers_before_it() {
+    for shape in SHAPES {
+        for none in [None, Some(0.3), Some(0.9)] {
+            let mut values = numbers(shape.iter().product());
+            if let Some(part) = none {
+                let n = values.len() as f64;
+                for at in [part * n, part * n + 1.0, 0.95 * n] {
+                    values[(at as usize).min(n as usize - 1)] = f32::NAN;
+                }
+            }
+            let lanes = lanes(&values, shape);
+            let x = tensor(values, shape);
+            let results = [shape[0], shape[2]];
+            let (out, at) = (empty(DType::F32, &results), empty(DType::I64, &results));
+            let check = |before: fn(f32, f32) -> bool| {
+                let (out, at) = (out.to_vec::<f32>().unwrap(), at.to_vec::<i64>().unwrap());
+                for ((lane, out), at) in lanes.iter().zip(out).zip(at) {
+                    let naive = (1..lane.len()).fold(0, |best, i| {
+                        let wins = !lane[best].is_nan() && (before(lane[i], lane[best]) || lane[i].is_nan());
+                        if wins { i } else { best }
+                    });
+                    assert_eq!(at as usize, naive, "{shape:?}");
+                    assert_eq!(out.to_bits(), lane[naive].to_bits());
+                }
+            };
+            with_level!(I => max_dim::<I, f32>(&out, &at, &x)).unwrap();
+            check(|a, b| a > b);
+            with_level!(I => min_dim::<I, f32>(&out, &at, &x)).unwrap();
+            check(|a, b| a < b);
+        }
+    }
+}
+
+#[test]
+fn running_sums_are_those_of_the_lanes() {
+    for shape @ [a, r, b] in SHAPES {
+        let values = numbers(shape.iter().product());
+        let x = tensor(values.clone(), shape);
+        let out = empty(DType::F32, &shape);
+        with_level!(I => cumsum::<I, f32>(&out, &x)).unwrap();
+        let out = out.to_vec::<f32>().unwrap();
+        for i in 0..a {
+            for j in 0..b {
+                let mut sum = 0.0f64;
+                for k in 0..r {
+                    let at = (i * r + k) * b + j;
+                    sum += f64::from(values[at]);
+                    assert_eq!(out[at], sum as f32);
+                }
+            }
+        }
+    }
+}
