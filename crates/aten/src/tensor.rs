@@ -249,7 +249,8 @@ impl Tensor {
     pub fn wrapped_number_beside(value: impl Into<Scalar>, other: &Tensor) -> Result<Self> {
         let value = value.into();
         let dtype = other.dtype();
-        if matches!(value, Scalar::Complex(_)) || !matches!(dtype, DType::F32 | DType::F64) || other.is_wrapped_number() {
+        if matches!(value, Scalar::Complex(_)) || !matches!(dtype, DType::F32 | DType::F64) || other.is_wrapped_number()
+        {
             return Self::wrapped_number(value);
         }
         let tensor = match dtype {

@@ -110,24 +110,40 @@ pub fn attention<I: Isa, T: Attend>(
     // A row a block: its results, then the logarithms.
     let mut results = vec![T::ZERO; count * blocks * QUERIES * (width + 1)];
     let work = QUERIES * keys * (q.size(3) + width + 20);
-    par_rows::<I, T>(&mut results, count * blocks, work, |row, results| {
-        let (i, first) = (row / blocks, row % blocks * QUERIES);
-        let (Ok(q), Ok(k), Ok(v)) = (q.matrix(i), k.matrix(i), v.matrix(i)) else { return };
-        let (results, logarithms) = results.split_at_mut(QUERIES * width);
-        let q = q.rows_range(first, queries.min(first + QUERIES));
-        block::<I, T>(&scores, i, (q, first), k, v, results, logarithms);
-    });
+    par_rows::<I, T>(
+        &mut results,
+        count * blocks,
+        work,
+        #[inline(always)]
+        |row, results| {
+            let (i, first) = (row / blocks, row % blocks * QUERIES);
+            let (Ok(q), Ok(k), Ok(v)) = (q.matrix(i), k.matrix(i), v.matrix(i)) else { return };
+            let (results, logarithms) = results.split_at_mut(QUERIES * width);
+            let q = q.rows_range(first, queries.min(first + QUERIES));
+            block::<I, T>(&scores, i, (q, first), k, v, results, logarithms);
+        },
+    );
     let (mut out, mut logsumexp) = (locked.write::<T>(0)?, locked.write::<T>(1)?);
     let block_of =
         |query: usize| &results[(query / queries * blocks + query % queries / QUERIES) * QUERIES * (width + 1)..];
-    out.par_lanes::<I>(3, width, |query, mut lane| {
-        lane.copy_from(&block_of(query)[query % queries % QUERIES * width..][..width]);
-    });
-    logsumexp.par_lanes::<I>(2, queries, |head, mut lane| {
-        for query in 0..queries {
-            lane.set(query, block_of(head * queries + query)[QUERIES * width + query % QUERIES]);
-        }
-    });
+    out.par_lanes::<I>(
+        3,
+        width,
+        #[inline(always)]
+        |query, mut lane| {
+            lane.copy_from(&block_of(query)[query % queries % QUERIES * width..][..width]);
+        },
+    );
+    logsumexp.par_lanes::<I>(
+        2,
+        queries,
+        #[inline(always)]
+        |head, mut lane| {
+            for query in 0..queries {
+                lane.set(query, block_of(head * queries + query)[QUERIES * width + query % QUERIES]);
+            }
+        },
+    );
     Ok(())
 }
 
@@ -224,48 +240,57 @@ pub fn attention_backward<I: Isa, T: Attend>(
     };
     let count = q.size(0) * heads;
     let work = queries * keys * (depth * 5 + 40);
-    par_rows3::<I, T, T, T>(dq, dk, dv, count, work, |i, dq, dk, dv| {
-        dq.fill(T::ZERO);
-        dk.fill(T::ZERO);
-        dv.fill(T::ZERO);
-        let matrices = [g.matrix(i), q.matrix(i), k.matrix(i), v.matrix(i), out.matrix(i)];
-        let [Ok(g), Ok(q), Ok(k), Ok(v), Ok(out)] = matrices else { return };
-        let logarithms = logsumexp.lane(2, i);
-        let mut p = vec![T::ZERO; QUERIES * KEYS.min(keys)];
-        let mut ds = p.clone();
-        for first in (0..queries).step_by(QUERIES) {
-            let last = queries.min(first + QUERIES);
-            let (g, q, out) = (g.rows_range(first, last), q.rows_range(first, last), out.rows_range(first, last));
-            let dots: Vec<T> = (0..last - first)
-                .map(|r| (0..depth).fold(T::ZERO, |sum, c| sum.mul_accumulate::<I>(g.at(r, c), out.at(r, c))))
-                .collect();
-            for start in (0..scores.seen(last, keys)).step_by(KEYS) {
-                let end = keys.min(start + KEYS);
-                let (rows, cols) = (last - first, end - start);
-                let (k, v) = (k.rows_range(start, end), v.rows_range(start, end));
-                scores.fill::<I>(i, (q, first), (k, start), &mut p);
-                multiply::<I, T>(T::ONE, g, v.t(), T::ZERO, MatMut::row_major(&mut ds, rows, cols));
-                for r in 0..rows {
-                    let logarithm = logarithms.get(first + r);
-                    let (p, ds) = (&mut p[r * cols..][..cols], &mut ds[r * cols..][..cols]);
-                    let nothing = logarithm == T::LOWEST;
-                    for (p, ds) in p.iter_mut().zip(ds) {
-                        *p = if nothing { T::ZERO } else { p.sub(logarithm).exp::<I>() };
-                        *ds = p.mul(ds.sub(dots[r]));
+    par_rows3::<I, T, T, T>(
+        dq,
+        dk,
+        dv,
+        count,
+        work,
+        #[inline(always)]
+        |i, dq, dk, dv| {
+            dq.fill(T::ZERO);
+            dk.fill(T::ZERO);
+            dv.fill(T::ZERO);
+            let matrices = [g.matrix(i), q.matrix(i), k.matrix(i), v.matrix(i), out.matrix(i)];
+            let [Ok(g), Ok(q), Ok(k), Ok(v), Ok(out)] = matrices else { return };
+            let logarithms = logsumexp.lane(2, i);
+            let mut p = vec![T::ZERO; QUERIES * KEYS.min(keys)];
+            let mut ds = p.clone();
+            for first in (0..queries).step_by(QUERIES) {
+                let last = queries.min(first + QUERIES);
+                let (g, q, out) = (g.rows_range(first, last), q.rows_range(first, last), out.rows_range(first, last));
+                let dots: Vec<T> = (0..last - first)
+                    .map(|r| (0..depth).fold(T::ZERO, |sum, c| sum.mul_accumulate::<I>(g.at(r, c), out.at(r, c))))
+                    .collect();
+                for start in (0..scores.seen(last, keys)).step_by(KEYS) {
+                    let end = keys.min(start + KEYS);
+                    let (rows, cols) = (last - first, end - start);
+                    let (k, v) = (k.rows_range(start, end), v.rows_range(start, end));
+                    scores.fill::<I>(i, (q, first), (k, start), &mut p);
+                    multiply::<I, T>(T::ONE, g, v.t(), T::ZERO, MatMut::row_major(&mut ds, rows, cols));
+                    for r in 0..rows {
+                        let logarithm = logarithms.get(first + r);
+                        let (p, ds) = (&mut p[r * cols..][..cols], &mut ds[r * cols..][..cols]);
+                        let nothing = logarithm == T::LOWEST;
+                        for (p, ds) in p.iter_mut().zip(ds) {
+                            *p = if nothing { T::ZERO } else { p.sub(logarithm).exp::<I>() };
+                            *ds = p.mul(ds.sub(dots[r]));
+                        }
                     }
+                    let (Ok(p), Ok(ds)) = (MatRef::row_major(&p, rows, cols), MatRef::row_major(&ds, rows, cols))
+                    else {
+                        return;
+                    };
+                    let dk = &mut dk[start * depth..end * depth];
+                    let dv = &mut dv[start * depth..end * depth];
+                    let dq = &mut dq[first * depth..last * depth];
+                    multiply::<I, T>(T::ONE, p.t(), g, T::ONE, MatMut::row_major(dv, cols, depth));
+                    multiply::<I, T>(scores.scale, ds, k, T::ONE, MatMut::row_major(dq, rows, depth));
+                    multiply::<I, T>(scores.scale, ds.t(), q, T::ONE, MatMut::row_major(dk, cols, depth));
                 }
-                let (Ok(p), Ok(ds)) = (MatRef::row_major(&p, rows, cols), MatRef::row_major(&ds, rows, cols)) else {
-                    return;
-                };
-                let dk = &mut dk[start * depth..end * depth];
-                let dv = &mut dv[start * depth..end * depth];
-                let dq = &mut dq[first * depth..last * depth];
-                multiply::<I, T>(T::ONE, p.t(), g, T::ONE, MatMut::row_major(dv, cols, depth));
-                multiply::<I, T>(scores.scale, ds, k, T::ONE, MatMut::row_major(dq, rows, depth));
-                multiply::<I, T>(scores.scale, ds.t(), q, T::ONE, MatMut::row_major(dk, cols, depth));
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 

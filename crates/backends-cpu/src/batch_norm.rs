@@ -42,43 +42,54 @@ fn channel_sums<I: Isa, T: RealFloating>(
         let mut run = (vec![T::Op::ZERO; c], vec![T::Op::ZERO; c]);
         let (a, b) = (&a[begin * image..end * image], &b[begin * image..end * image]);
         if s >= LONG {
-            I::run(|| {
-                for i in 0..end - begin {
-                    let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
-                    let channels = sums.0.iter_mut().zip(sums.1.iter_mut()).zip(p);
-                    for (channel, ((first, second), p)) in channels.enumerate() {
-                        let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
-                        let of = rows::sums(a, b, |a, b| f(*p, a, b));
-                        (*first, *second) = (*first + of.0, *second + of.1);
+            I::run(
+                #[inline(always)]
+                || {
+                    for i in 0..end - begin {
+                        let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
+                        let channels = sums.0.iter_mut().zip(sums.1.iter_mut()).zip(p);
+                        for (channel, ((first, second), p)) in channels.enumerate() {
+                            let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
+                            let of = rows::sums(
+                                a,
+                                b,
+                                #[inline(always)]
+                                |a, b| f(*p, a, b),
+                            );
+                            (*first, *second) = (*first + of.0, *second + of.1);
+                        }
                     }
-                }
-            });
+                },
+            );
             return sums;
         }
         for (a, b) in a.chunks(image * DEPTH).zip(b.chunks(image * DEPTH)) {
             run.0.fill(T::Op::ZERO);
             run.1.fill(T::Op::ZERO);
             let run = (&mut run.0[..], &mut run.1[..]);
-            I::run(|| {
-                for i in 0..a.len().div_ceil(image) {
-                    let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
-                    let channels = run.0.iter_mut().zip(run.1.iter_mut()).zip(p);
-                    if s == 1 {
-                        for (((first, second), p), (a, b)) in channels.zip(a.iter().zip(b)) {
-                            let of = f(*p, *a, *b);
-                            (*first, *second) = (first.add(of.0), second.add(of.1));
-                        }
-                    } else {
-                        for (channel, ((first, second), p)) in channels.enumerate() {
-                            let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
-                            for (a, b) in a.iter().zip(b) {
+            I::run(
+                #[inline(always)]
+                || {
+                    for i in 0..a.len().div_ceil(image) {
+                        let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
+                        let channels = run.0.iter_mut().zip(run.1.iter_mut()).zip(p);
+                        if s == 1 {
+                            for (((first, second), p), (a, b)) in channels.zip(a.iter().zip(b)) {
                                 let of = f(*p, *a, *b);
                                 (*first, *second) = (first.add(of.0), second.add(of.1));
                             }
+                        } else {
+                            for (channel, ((first, second), p)) in channels.enumerate() {
+                                let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
+                                for (a, b) in a.iter().zip(b) {
+                                    let of = f(*p, *a, *b);
+                                    (*first, *second) = (first.add(of.0), second.add(of.1));
+                                }
+                            }
                         }
                     }
-                }
-            });
+                },
+            );
             sums.0.iter_mut().zip(&*run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
             sums.1.iter_mut().zip(&*run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
         }
@@ -101,32 +112,44 @@ fn map_channels<I: Isa, T: RealFloating>(
 ) {
     let at = |channel: usize| [p[0][channel], p[1][channel], p[2][channel], p[3][channel]];
     if s >= LONG {
-        par_rows::<I, T>(out, n * c, s * 2, |i, out| {
-            let p = at(i % c);
-            for ((out, a), b) in out.iter_mut().zip(&a[i * s..]).zip(&b[i * s..]) {
-                *out = T::down(finish(a.up(), b.up(), p));
-            }
-        });
+        par_rows::<I, T>(
+            out,
+            n * c,
+            s * 2,
+            #[inline(always)]
+            |i, out| {
+                let p = at(i % c);
+                for ((out, a), b) in out.iter_mut().zip(&a[i * s..]).zip(&b[i * s..]) {
+                    *out = T::down(finish(a.up(), b.up(), p));
+                }
+            },
+        );
     } else {
         let image = c * s;
-        par_rows::<I, T>(out, n, image * 2, |i, out| {
-            let (a, b) = (&a[i * image..][..image], &b[i * image..][..image]);
-            if s == 1 {
-                let numbers = p[0].iter().zip(p[1]).zip(p[2].iter().zip(p[3]));
-                for (((out, a), b), ((p, q), (r, s))) in out.iter_mut().zip(a).zip(b).zip(numbers) {
-                    *out = T::down(finish(a.up(), b.up(), [*p, *q, *r, *s]));
-                }
-            } else {
-                for channel in 0..c {
-                    let p = at(channel);
-                    let (out, a, b) =
-                        (rows::piece_mut(out, channel, s), rows::piece(a, channel, s), rows::piece(b, channel, s));
-                    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                        *out = T::down(finish(a.up(), b.up(), p));
+        par_rows::<I, T>(
+            out,
+            n,
+            image * 2,
+            #[inline(always)]
+            |i, out| {
+                let (a, b) = (&a[i * image..][..image], &b[i * image..][..image]);
+                if s == 1 {
+                    let numbers = p[0].iter().zip(p[1]).zip(p[2].iter().zip(p[3]));
+                    for (((out, a), b), ((p, q), (r, s))) in out.iter_mut().zip(a).zip(b).zip(numbers) {
+                        *out = T::down(finish(a.up(), b.up(), [*p, *q, *r, *s]));
+                    }
+                } else {
+                    for channel in 0..c {
+                        let p = at(channel);
+                        let (out, a, b) =
+                            (rows::piece_mut(out, channel, s), rows::piece(a, channel, s), rows::piece(b, channel, s));
+                        for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                            *out = T::down(finish(a.up(), b.up(), p));
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 }
 

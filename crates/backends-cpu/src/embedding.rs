@@ -52,35 +52,40 @@ pub fn embedding_backward<I: Isa, T: Number>(
     let exact = T::DTYPE == <T::Op as Element>::DTYPE;
     out.with_dense(|out| {
         let grain = rows.div_ceil(PARTS).max(GRAIN / width.max(1)).max(1) * width;
-        par_chunks::<I, T>(out, grain, |start, part| {
-            let first = (start / width) as i64;
-            let last = first + (part.len() / width) as i64;
-            let mut wide: Vec<T::Op> = if exact { Vec::new() } else { vec![T::Op::ZERO; part.len()] };
-            part.fill(T::zeroed());
-            for (at, &i) in indices.iter().enumerate() {
-                if i == padding_idx || i < first || i >= last {
-                    continue;
-                }
-                let grad = &grad[at * width..][..width];
-                let to = (i - first) as usize * width;
-                let scale = counts
-                    .as_ref()
-                    .map(|counts| <T::Op as Element>::from_scalar(Scalar::Float(1.0 / counts[i as usize] as f64)));
-                let share = |g: T| scale.map_or(g.up(), |scale| g.up().mul(scale));
-                if exact {
-                    for (out, &g) in part[to..to + width].iter_mut().zip(grad) {
-                        *out = T::down(out.up().add(share(g)));
+        par_chunks::<I, T>(
+            out,
+            grain,
+            #[inline(always)]
+            |start, part| {
+                let first = (start / width) as i64;
+                let last = first + (part.len() / width) as i64;
+                let mut wide: Vec<T::Op> = if exact { Vec::new() } else { vec![T::Op::ZERO; part.len()] };
+                part.fill(T::zeroed());
+                for (at, &i) in indices.iter().enumerate() {
+                    if i == padding_idx || i < first || i >= last {
+                        continue;
                     }
-                } else {
-                    for (out, &g) in wide[to..to + width].iter_mut().zip(grad) {
-                        *out = out.add(share(g));
+                    let grad = &grad[at * width..][..width];
+                    let to = (i - first) as usize * width;
+                    let scale = counts
+                        .as_ref()
+                        .map(|counts| <T::Op as Element>::from_scalar(Scalar::Float(1.0 / counts[i as usize] as f64)));
+                    let share = |g: T| scale.map_or(g.up(), |scale| g.up().mul(scale));
+                    if exact {
+                        for (out, &g) in part[to..to + width].iter_mut().zip(grad) {
+                            *out = T::down(out.up().add(share(g)));
+                        }
+                    } else {
+                        for (out, &g) in wide[to..to + width].iter_mut().zip(grad) {
+                            *out = out.add(share(g));
+                        }
                     }
                 }
-            }
-            for (out, wide) in part.iter_mut().zip(wide) {
-                *out = T::down(wide);
-            }
-        });
+                for (out, wide) in part.iter_mut().zip(wide) {
+                    *out = T::down(wide);
+                }
+            },
+        );
     });
     Ok(())
 }

@@ -72,7 +72,10 @@ pub fn gemm<I: Isa, T: Gemm>(
     } else if m == 1 && (b.col_stride() == 1 || b.row_stride() == 1 || k == 1) {
         gemv::<I, T>(alpha, b.t(), a.t(), beta, c.t());
     } else if m.saturating_mul(n).saturating_mul(k) <= SMALL {
-        I::run(|| own::<I, T>(alpha, a, b, beta, c.reborrow()));
+        I::run(
+            #[inline(always)]
+            || own::<I, T>(alpha, a, b, beta, c.reborrow()),
+        );
     } else {
         T::large::<I>(alpha, a, b, beta, c);
     }
@@ -170,7 +173,12 @@ pub fn dot<I: Isa, T: Gemm>(x: &[T], y: &[T]) -> T::Op {
         n,
         GRAIN,
         <T::Op as Arith>::ZERO,
-        |begin, end| I::run(|| dot_slices::<I, T>(&x[begin..end], &y[begin..end])),
+        |begin, end| {
+            I::run(
+                #[inline(always)]
+                || dot_slices::<I, T>(&x[begin..end], &y[begin..end]),
+            )
+        },
         |a, b| a.add(b),
     )
 }
@@ -181,11 +189,17 @@ fn gemv<I: Isa, T: Gemm>(alpha: T::Op, a: MatRef<'_, T>, x: MatRef<'_, T>, beta:
     let x: Vec<T> = (0..k).map(|p| x.at(p, 0)).collect();
     let mut sums = vec![<T::Op as Arith>::ZERO; m];
     if a.col_stride() == 1 || k == 1 {
-        par_rows::<I, _>(&mut sums, m, k, |i, sum| {
-            // SAFETY: row `i` of `a`: `k` elements side by side.
-            let row = unsafe { std::slice::from_raw_parts(a.as_ptr().offset(i as isize * a.row_stride()), k) };
-            sum[0] = dot_slices::<I, T>(row, &x);
-        });
+        par_rows::<I, _>(
+            &mut sums,
+            m,
+            k,
+            #[inline(always)]
+            |i, sum| {
+                // SAFETY: row `i` of `a`: `k` elements side by side.
+                let row = unsafe { std::slice::from_raw_parts(a.as_ptr().offset(i as isize * a.row_stride()), k) };
+                sum[0] = dot_slices::<I, T>(row, &x);
+            },
+        );
     } else {
         // Blocks of rows against all columns: each column's part is a run of elements. Four columns at a time, so that the
         // sums are read and written once for each four; blocks of pages, which are fetched ahead.
@@ -193,6 +207,7 @@ fn gemv<I: Isa, T: Gemm>(alpha: T::Op, a: MatRef<'_, T>, x: MatRef<'_, T>, beta:
         crate::loops::views::par_chunks::<I, _>(
             &mut sums,
             BLOCK.max((GRAIN / k.max(1)).next_multiple_of(BLOCK)),
+            #[inline(always)]
             |first, sums| {
                 for (b, sums) in sums.chunks_mut(BLOCK).enumerate() {
                     let start = first + b * BLOCK;
@@ -325,19 +340,26 @@ impl Wide {
         let m = if transposed { m.t() } else { m };
         let (rows, cols) = (m.rows(), m.cols());
         let mut elements = vec![0f32; rows * cols];
-        par_rows::<I, _>(&mut elements, rows, cols, #[inline(always)] |i, row| {
-            if m.col_stride() == 1 {
-                // SAFETY: row `i` of the matrix: `cols` elements side by side.
-                let from = unsafe { std::slice::from_raw_parts(m.as_ptr().offset(i as isize * m.row_stride()), cols) };
-                for (value, &x) in row.iter_mut().zip(from) {
-                    *value = x.up();
+        par_rows::<I, _>(
+            &mut elements,
+            rows,
+            cols,
+            #[inline(always)]
+            |i, row| {
+                if m.col_stride() == 1 {
+                    // SAFETY: row `i` of the matrix: `cols` elements side by side.
+                    let from =
+                        unsafe { std::slice::from_raw_parts(m.as_ptr().offset(i as isize * m.row_stride()), cols) };
+                    for (value, &x) in row.iter_mut().zip(from) {
+                        *value = x.up();
+                    }
+                } else {
+                    for (j, value) in row.iter_mut().enumerate() {
+                        *value = m.at(i, j).up();
+                    }
                 }
-            } else {
-                for (j, value) in row.iter_mut().enumerate() {
-                    *value = m.at(i, j).up();
-                }
-            }
-        });
+            },
+        );
         Self { elements, rows, cols, transposed }
     }
 
@@ -354,7 +376,7 @@ macro_rules! own_loops {
                 blocks(a.rows(), b.cols(), a.cols(), c, |i, j, c| {
                     let a = a.rows_range(i, i + c.rows());
                     let b = b.cols_range(j, j + c.cols());
-                    I::run(|| own::<I, $t>(alpha, a, b, beta, c));
+                    I::run(#[inline(always)] || own::<I, $t>(alpha, a, b, beta, c));
                 });
             }
         }

@@ -56,20 +56,31 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
     let (x, weight, bias): (&[T], _, _) = (&x, weight.as_deref(), bias.as_deref());
     let (mut out, mut mean, mut rstd) = (locked.write::<T>(0)?, locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
     let length = k * s;
-    let row = |i: usize, out: &mut [T], mean: &mut [T::Op], rstd: &mut [T::Op]| {
-        let x = &x[i * length..][..length];
-        let (centre, spread) = rows::moments(x);
-        let scale = 1.0 / (spread / length as f64 + eps).sqrt();
-        let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
-        if let ([mean], [rstd]) = (mean, rstd) {
-            (*mean, *rstd) = (centre, scale);
-        }
+    let row = |i: usize| {
         let channels = i % norm.groups * k..(i % norm.groups + 1) * k;
-        let (weight, bias) = (weight.map(|w| &w[channels.clone()]), bias.map(|b| &b[channels]));
-        affine::<I, T>(out, x, (centre, scale), (weight, bias), s);
+        (&x[i * length..][..length], weight.map(|w| &w[channels.clone()]), bias.map(|b| &b[channels]))
     };
     out.with_dense(|out| {
-        mean.with_dense(|mean| rstd.with_dense(|rstd| par_rows3::<I, _, _, _>(out, mean, rstd, m, length * WORK, row)))
+        mean.with_dense(|mean| {
+            rstd.with_dense(|rstd| {
+                par_rows3::<I, _, _, _>(
+                    out,
+                    mean,
+                    rstd,
+                    m,
+                    length * WORK,
+                    #[inline(always)]
+                    |i, out, mean, rstd| {
+                        let (x, weight, bias) = row(i);
+                        let (centre, spread) = rows::moments(x);
+                        let scale = 1.0 / (spread / length as f64 + eps).sqrt();
+                        let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
+                        (mean[0], rstd[0]) = (centre, scale);
+                        affine::<I, T>(out, x, (centre, scale), (weight, bias), s);
+                    },
+                )
+            })
+        })
     });
     Ok(())
 }
@@ -151,14 +162,20 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
             // The level is entered inside, once: within itself it would keep the body from being inlined.
             par_chunks::<Baseline, T>(out, chunk * length, |start, out| {
                 let (begin, mut part) = (start / length, partial());
-                I::run(|| chunk_backward::<I, T>(out, inputs, begin, (summed > 0).then_some(&mut part)));
+                I::run(
+                    #[inline(always)]
+                    || chunk_backward::<I, T>(out, inputs, begin, (summed > 0).then_some(&mut part)),
+                );
                 *parts[begin / chunk].lock() = Some(part);
             })
         });
     } else {
         parallel_for(m, chunk, |begin, end| {
             let mut part = partial();
-            I::run(|| (begin..end).for_each(|i| accumulate::<I, T>(&mut part, inputs, i)));
+            I::run(
+                #[inline(always)]
+                || (begin..end).for_each(|i| accumulate::<I, T>(&mut part, inputs, i)),
+            );
             *parts[begin / chunk].lock() = Some(part);
         });
     }
@@ -213,16 +230,27 @@ fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T:
     let means = |(sum, dot): (f64, f64)| (T::Op::from_f64(sum / n), T::Op::from_f64(dot / n));
     match weight {
         None => {
-            let (a, b) = means(rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x)))));
+            let (a, b) = means(rows::sums(
+                grad,
+                x,
+                #[inline(always)]
+                |g: T, x| (g.up(), g.up().mul(normal(x))),
+            ));
             for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
                 *out = finish(g.up(), *x, a, b);
             }
         }
         Some(weight) if s == 1 => {
-            let (a, b) = means(rows::sums3(grad, weight, x, |g: T, w: T::Op, x| {
-                let h = g.up().mul(w);
-                (h, h.mul(normal(x)))
-            }));
+            let (a, b) = means(rows::sums3(
+                grad,
+                weight,
+                x,
+                #[inline(always)]
+                |g: T, w: T::Op, x| {
+                    let h = g.up().mul(w);
+                    (h, h.mul(normal(x)))
+                },
+            ));
             for (((out, g), w), x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
                 *out = finish(g.up().mul(*w), *x, a, b);
             }
@@ -231,7 +259,12 @@ fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T:
             let mut sums = (0.0, 0.0);
             for (i, w) in weight.iter().enumerate() {
                 let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
-                let of = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
+                let of = rows::sums(
+                    grad,
+                    x,
+                    #[inline(always)]
+                    |g: T, x| (g.up(), g.up().mul(normal(x))),
+                );
                 let w = Real::to_f64(*w);
                 sums = (sums.0 + of.0 * w, sums.1 + of.1 * w);
             }
@@ -264,7 +297,12 @@ fn accumulate<I: Isa, T: RealFloating>(part: &mut Partial<T::Op>, inputs: Inputs
     } else {
         for (i, (weight, bias)) in sums.enumerate() {
             let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
-            let (sum, dot) = rows::sums(grad, x, |g: T, x| (g.up(), g.up().mul(normal(x))));
+            let (sum, dot) = rows::sums(
+                grad,
+                x,
+                #[inline(always)]
+                |g: T, x| (g.up(), g.up().mul(normal(x))),
+            );
             *weight = weight.add(T::Op::from_f64(dot));
             *bias = bias.add(T::Op::from_f64(sum));
         }

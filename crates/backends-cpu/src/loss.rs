@@ -54,11 +54,16 @@ pub fn nll<I: Isa, T: RealFloating>(
     if loss.reduction == 0 {
         total_weight.fill(T::zeroed());
         out.with_dense(|out| {
-            par_chunks::<I, T>(out, GRAIN / 8, |start, part| {
-                for (i, out) in part.iter_mut().enumerate() {
-                    *out = T::down(element(start + i).0);
-                }
-            })
+            par_chunks::<I, T>(
+                out,
+                GRAIN / 8,
+                #[inline(always)]
+                |start, part| {
+                    for (i, out) in part.iter_mut().enumerate() {
+                        *out = T::down(element(start + i).0);
+                    }
+                },
+            )
         });
         return Ok(());
     }
@@ -96,18 +101,24 @@ pub fn nll_backward<I: Isa, T: RealFloating>(
         _ => one(&grad),
     };
     out.with_dense(|out| {
-        par_rows::<I, T>(out, n, c * s, |n, out| {
-            out.fill(T::zeroed());
-            for (i, &class) in target[n * s..][..s].iter().enumerate() {
-                if class == loss.ignore_index {
-                    continue;
+        par_rows::<I, T>(
+            out,
+            n,
+            c * s,
+            #[inline(always)]
+            |n, out| {
+                out.fill(T::zeroed());
+                for (i, &class) in target[n * s..][..s].iter().enumerate() {
+                    if class == loss.ignore_index {
+                        continue;
+                    }
+                    let class = class as usize;
+                    let grad = if loss.reduction == 0 { grad[n * s + i].up() } else { whole };
+                    let weight = weight.as_ref().map_or(T::Op::ONE, |w| w[class].up());
+                    out[class * s + i] = T::down(grad.mul(weight).neg());
                 }
-                let class = class as usize;
-                let grad = if loss.reduction == 0 { grad[n * s + i].up() } else { whole };
-                let weight = weight.as_ref().map_or(T::Op::ONE, |w| w[class].up());
-                out[class * s + i] = T::down(grad.mul(weight).neg());
-            }
-        });
+            },
+        );
     });
     Ok(())
 }
@@ -154,10 +165,13 @@ pub fn all_in_unit<I: Isa, T: RealFloating>(x: &Tensor) -> Result<bool> {
     let locked = lock(&[x.as_impl()], &[])?;
     let x = locked.read::<T>(0)?.dense();
     let inside = |begin: usize, end: usize| {
-        I::run(|| {
-            let inside = |x: &T| (x.up() >= T::Op::ZERO) & (x.up() <= T::Op::ONE);
-            x[begin..end].iter().fold(true, |all, x| all & inside(x))
-        })
+        I::run(
+            #[inline(always)]
+            || {
+                let inside = |x: &T| (x.up() >= T::Op::ZERO) & (x.up() <= T::Op::ONE);
+                x[begin..end].iter().fold(true, |all, x| all & inside(x))
+            },
+        )
     };
     Ok(parallel_reduce(x.len(), GRAIN, true, inside, |a, b| a & b))
 }

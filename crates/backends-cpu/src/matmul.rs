@@ -46,12 +46,16 @@ pub fn batched_gemm<I: Isa, T: Gemm>(out: &Tensor, a: &Tensor, b: &Tensor, alpha
         }
         return Ok(());
     }
-    out.par_matrices::<I>(work, |i, out| {
-        // The shapes were checked above: these do not fail.
-        if let (Ok(a), Ok(b)) = (a.matrix(i), b.matrix(i)) {
-            let _ = product::<I, T>(alpha, a, b, beta, out);
-        }
-    })
+    out.par_matrices::<I>(
+        work,
+        #[inline(always)]
+        |i, out| {
+            // The shapes were checked above: these do not fail.
+            if let (Ok(a), Ok(b)) = (a.matrix(i), b.matrix(i)) {
+                let _ = product::<I, T>(alpha, a, b, beta, out);
+            }
+        },
+    )
 }
 
 /// Multiplications of a matrix product that occupy several threads.

@@ -15,7 +15,12 @@ fn row<I: Isa, T: Element>(
 ) -> Result<()> {
     let mut state = generator.lock();
     let locked = lock(&[], &[out.as_impl()])?;
-    locked.write::<T>(0)?.with_dense(|out| I::run(|| f(out, &mut state)));
+    locked.write::<T>(0)?.with_dense(|out| {
+        I::run(
+            #[inline(always)]
+            || f(out, &mut state),
+        )
+    });
     Ok(())
 }
 

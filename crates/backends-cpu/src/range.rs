@@ -44,11 +44,16 @@ ramps! {
 /// Sets each element of a contiguous 1-d tensor from its number.
 fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Sync) -> Result<()> {
     lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(|out| {
-        par_chunks::<I, T>(out, GRAIN, |start, part| {
-            for (i, out) in part.iter_mut().enumerate() {
-                *out = value(start + i);
-            }
-        });
+        par_chunks::<I, T>(
+            out,
+            GRAIN,
+            #[inline(always)]
+            |start, part| {
+                for (i, out) in part.iter_mut().enumerate() {
+                    *out = value(start + i);
+                }
+            },
+        );
     });
     Ok(())
 }

@@ -55,9 +55,21 @@ fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -
     let x: &[T] = &x;
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_rows::<I, T>(out, a, r * EXP, |i, out| row::<I, T, LOG>(out, &x[i * r..][..r], rounded));
+            par_rows::<I, T>(
+                out,
+                a,
+                r * EXP,
+                #[inline(always)]
+                |i, out| row::<I, T, LOG>(out, &x[i * r..][..r], rounded),
+            );
         } else if a >= PLANES || a * r * b < GRAIN {
-            par_rows::<I, T>(out, a, r * b * EXP, |i, out| plane::<I, T, LOG>(out, &x[i * r * b..][..r * b], b));
+            par_rows::<I, T>(
+                out,
+                a,
+                r * b * EXP,
+                #[inline(always)]
+                |i, out| plane::<I, T, LOG>(out, &x[i * r * b..][..r * b], b),
+            );
         } else {
             columns::<I, T, LOG>(out, x, (a, r, b));
         }
@@ -74,18 +86,31 @@ fn exp_from<I: Isa, T: RealFloating>(x: T, max: T::Op) -> T::Op {
 fn row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], rounded: bool) {
     let max = rows::max(x);
     if LOG {
-        let sum = T::Op::from_f64(rows::sum(x, |x| exp_from::<I, T>(x, max)));
+        let sum = T::Op::from_f64(rows::sum(
+            x,
+            #[inline(always)]
+            |x| exp_from::<I, T>(x, max),
+        ));
         let log = if rounded { T::down(sum).up() } else { sum }.log::<I>();
         for (out, x) in out.iter_mut().zip(x) {
             *out = T::down(x.up().sub(max).sub(log));
         }
     } else if exact::<T>() {
-        let sum = T::Op::from_f64(rows::map_sum(out, x, |x| exp_from::<I, T>(x, max)));
+        let sum = T::Op::from_f64(rows::map_sum(
+            out,
+            x,
+            #[inline(always)]
+            |x| exp_from::<I, T>(x, max),
+        ));
         for out in out {
             *out = T::down(out.up().div(sum));
         }
     } else {
-        let sum = T::Op::from_f64(rows::sum(x, |x| exp_from::<I, T>(x, max)));
+        let sum = T::Op::from_f64(rows::sum(
+            x,
+            #[inline(always)]
+            |x| exp_from::<I, T>(x, max),
+        ));
         for (out, &x) in out.iter_mut().zip(x) {
             *out = T::down(exp_from::<I, T>(x, max).div(sum));
         }
@@ -152,26 +177,38 @@ fn columns<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], (a,
     let mut maxima = vec![T::Op::ZERO; a * b];
     let mut sums = vec![T::Op::ZERO; a * b];
     let grain = (GRAIN / (r * EXP)).max(1).next_multiple_of(COLUMNS.min(b));
-    par_chunks2::<I, _, _>(&mut maxima, &mut sums, grain, |start, maxima, sums| {
-        let mut done = 0;
-        while done < maxima.len() {
-            let (plane, column) = ((start + done) / b, (start + done) % b);
-            let width = COLUMNS.min(b - column).min(maxima.len() - done);
-            let (max, sum) = moments::<I, T>(&x[plane * r * b..][..r * b][column..], b, width);
-            maxima[done..done + width].copy_from_slice(&max[..width]);
-            for (to, sum) in sums[done..done + width].iter_mut().zip(sum) {
-                *to = if LOG { sum.log::<I>() } else { sum };
+    par_chunks2::<I, _, _>(
+        &mut maxima,
+        &mut sums,
+        grain,
+        #[inline(always)]
+        |start, maxima, sums| {
+            let mut done = 0;
+            while done < maxima.len() {
+                let (plane, column) = ((start + done) / b, (start + done) % b);
+                let width = COLUMNS.min(b - column).min(maxima.len() - done);
+                let (max, sum) = moments::<I, T>(&x[plane * r * b..][..r * b][column..], b, width);
+                maxima[done..done + width].copy_from_slice(&max[..width]);
+                for (to, sum) in sums[done..done + width].iter_mut().zip(sum) {
+                    *to = if LOG { sum.log::<I>() } else { sum };
+                }
+                done += width;
             }
-            done += width;
-        }
-    });
-    par_rows::<I, T>(out, a * r, b * EXP, |i, out| {
-        let at = i / r * b;
-        let stats = maxima[at..at + b].iter().zip(&sums[at..at + b]);
-        for ((out, x), (max, sum)) in out.iter_mut().zip(&x[i * b..][..b]).zip(stats) {
-            *out = finish::<I, T, LOG>(*x, *max, *sum);
-        }
-    });
+        },
+    );
+    par_rows::<I, T>(
+        out,
+        a * r,
+        b * EXP,
+        #[inline(always)]
+        |i, out| {
+            let at = i / r * b;
+            let stats = maxima[at..at + b].iter().zip(&sums[at..at + b]);
+            for ((out, x), (max, sum)) in out.iter_mut().zip(&x[i * b..][..b]).zip(stats) {
+                *out = finish::<I, T, LOG>(*x, *max, *sum);
+            }
+        },
+    );
 }
 
 /// `out = (grad - sum(grad * output)) * output`
@@ -204,40 +241,63 @@ fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, grad: &Tenso
     let (grad, y): (&[T], &[T]) = (&grad, &y);
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_rows::<I, T>(out, a, r * EXP, |i, out| {
-                let (grad, y) = (&grad[i * r..][..r], &y[i * r..][..r]);
-                let sum = rows::sums(grad, y, |grad, y| (term::<T, LOG>(grad, y), T::Op::ZERO)).0;
-                let sum = T::Op::from_f64(sum);
-                for ((out, grad), y) in out.iter_mut().zip(grad).zip(y) {
-                    *out = gradient::<I, T, LOG>(*grad, *y, sum);
-                }
-            });
+            par_rows::<I, T>(
+                out,
+                a,
+                r * EXP,
+                #[inline(always)]
+                |i, out| {
+                    let (grad, y) = (&grad[i * r..][..r], &y[i * r..][..r]);
+                    let sum = rows::sums(
+                        grad,
+                        y,
+                        #[inline(always)]
+                        |grad, y| (term::<T, LOG>(grad, y), T::Op::ZERO),
+                    )
+                    .0;
+                    let sum = T::Op::from_f64(sum);
+                    for ((out, grad), y) in out.iter_mut().zip(grad).zip(y) {
+                        *out = gradient::<I, T, LOG>(*grad, *y, sum);
+                    }
+                },
+            );
             return;
         }
         let mut sums = vec![T::Op::ZERO; a * b];
         let grain = (GRAIN / (2 * r)).max(1).next_multiple_of(COLUMNS.min(b));
-        par_chunks::<I, _>(&mut sums, grain, |start, sums| {
-            let mut done = 0;
-            while done < sums.len() {
-                let (plane, column) = ((start + done) / b, (start + done) % b);
-                let width = (b - column).min(sums.len() - done);
-                let first = plane * r * b + column;
-                let sums = &mut sums[done..done + width];
-                for i in 0..r {
-                    let at = first + i * b;
-                    for ((sum, grad), y) in sums.iter_mut().zip(&grad[at..at + width]).zip(&y[at..at + width]) {
-                        *sum = sum.add(term::<T, LOG>(*grad, *y));
+        par_chunks::<I, _>(
+            &mut sums,
+            grain,
+            #[inline(always)]
+            |start, sums| {
+                let mut done = 0;
+                while done < sums.len() {
+                    let (plane, column) = ((start + done) / b, (start + done) % b);
+                    let width = (b - column).min(sums.len() - done);
+                    let first = plane * r * b + column;
+                    let sums = &mut sums[done..done + width];
+                    for i in 0..r {
+                        let at = first + i * b;
+                        for ((sum, grad), y) in sums.iter_mut().zip(&grad[at..at + width]).zip(&y[at..at + width]) {
+                            *sum = sum.add(term::<T, LOG>(*grad, *y));
+                        }
                     }
+                    done += width;
                 }
-                done += width;
-            }
-        });
-        par_rows::<I, T>(out, a * r, b * EXP, |i, out| {
-            let (at, sums) = (i * b, &sums[i / r * b..][..b]);
-            for (((out, grad), y), sum) in out.iter_mut().zip(&grad[at..]).zip(&y[at..]).zip(sums) {
-                *out = gradient::<I, T, LOG>(*grad, *y, *sum);
-            }
-        });
+            },
+        );
+        par_rows::<I, T>(
+            out,
+            a * r,
+            b * EXP,
+            #[inline(always)]
+            |i, out| {
+                let (at, sums) = (i * b, &sums[i / r * b..][..b]);
+                for (((out, grad), y), sum) in out.iter_mut().zip(&grad[at..]).zip(&y[at..]).zip(sums) {
+                    *out = gradient::<I, T, LOG>(*grad, *y, *sum);
+                }
+            },
+        );
     });
     Ok(())
 }

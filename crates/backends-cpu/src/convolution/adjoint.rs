@@ -60,27 +60,39 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: 
     let ((ins, outs), plane) = (group_channels(s), s.image.iter().product::<usize>());
     let work = plane * outs * depth(s);
     if s.channels_last {
-        par_rows::<I, T>(x, s.batch, work * s.groups, |n, x| {
-            start_last(x, bias, s.in_channels);
-            let results = positions(s) / s.batch;
-            for g in 0..s.groups {
-                add::<I, T>(s, x, y, w, &Block { n, g, k: 0..depth(s), p: n * results..(n + 1) * results });
-            }
-        });
+        par_rows::<I, T>(
+            x,
+            s.batch,
+            work * s.groups,
+            #[inline(always)]
+            |n, x| {
+                start_last(x, bias, s.in_channels);
+                let results = positions(s) / s.batch;
+                for g in 0..s.groups {
+                    add::<I, T>(s, x, y, w, &Block { n, g, k: 0..depth(s), p: n * results..(n + 1) * results });
+                }
+            },
+        );
         return;
     }
     // Channels are split so that few images occupy all threads.
     let channels = divisor(ins, (256 / taps(s)).max(1));
     let parts = ins / channels;
-    par_rows::<I, T>(x, images(s) * s.groups * parts, work / parts, |i, x| {
-        let (n, g, part) = (i / (s.groups * parts), i / parts % s.groups, i % parts);
-        let first = part * channels;
-        for (c, x) in x.chunks_exact_mut(plane.max(1)).enumerate() {
-            x.fill(bias.map_or(T::ZERO, |bias| bias[g * ins + first + c]));
-        }
-        let k = first * taps(s)..(first + channels) * taps(s);
-        add::<I, T>(s, x, y, w, &Block { n, g, k, p: 0..positions(s) });
-    });
+    par_rows::<I, T>(
+        x,
+        images(s) * s.groups * parts,
+        work / parts,
+        #[inline(always)]
+        |i, x| {
+            let (n, g, part) = (i / (s.groups * parts), i / parts % s.groups, i % parts);
+            let first = part * channels;
+            for (c, x) in x.chunks_exact_mut(plane.max(1)).enumerate() {
+                x.fill(bias.map_or(T::ZERO, |bias| bias[g * ins + first + c]));
+            }
+            let k = first * taps(s)..(first + channels) * taps(s);
+            add::<I, T>(s, x, y, w, &Block { n, g, k, p: 0..positions(s) });
+        },
+    );
 }
 
 fn start_last<T: Conv>(x: &mut [T], bias: Option<&[T]>, channels: usize) {

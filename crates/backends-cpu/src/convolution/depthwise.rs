@@ -38,16 +38,22 @@ pub fn forward<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bi
     }
     let (taps, image, result) = (taps(s), plane(s.image), plane(s.result));
     let many = group_channels(s).1;
-    par_rows::<I, T>(y, s.batch * s.out_channels, result * taps, |row, y| {
-        let o = row % s.out_channels;
-        let x = &x[(row / s.out_channels * s.in_channels + o / many) * image..][..image];
-        y.fill(bias.map_or(T::ZERO, |bias| bias[o]));
-        for (tap, &w) in w[o * taps..][..taps].iter().enumerate() {
-            segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                add_line::<I, T>(&mut y[inside], x.get(at..).unwrap_or_default(), s.stride[2], w);
-            });
-        }
-    });
+    par_rows::<I, T>(
+        y,
+        s.batch * s.out_channels,
+        result * taps,
+        #[inline(always)]
+        |row, y| {
+            let o = row % s.out_channels;
+            let x = &x[(row / s.out_channels * s.in_channels + o / many) * image..][..image];
+            y.fill(bias.map_or(T::ZERO, |bias| bias[o]));
+            for (tap, &w) in w[o * taps..][..taps].iter().enumerate() {
+                segments(s, 0..result, tap, |Segment { inside, at, .. }| {
+                    add_line::<I, T>(&mut y[inside], x.get(at..).unwrap_or_default(), s.stride[2], w);
+                });
+            }
+        },
+    );
 }
 
 /// The same over (N, D, H, W, C): a line of channels at a time.
@@ -57,65 +63,83 @@ fn forward_last<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], b
     let turned: Vec<T> = (0..taps * channels).map(|i| w[i % channels * taps + i / channels]).collect();
     let [_, lines, width] = s.result;
     let [_, kh, kw] = s.kernel;
-    par_rows::<I, T>(y, s.batch * result, channels * taps, |row, y| {
-        match bias {
-            Some(bias) => y.copy_from_slice(bias),
-            None => y.fill(T::ZERO),
-        }
-        let p = row % result;
-        let at = [p / (lines * width), p / width % lines, p % width];
-        for (tap, w) in turned.chunks_exact(channels).enumerate() {
-            let tap = [tap / (kh * kw), tap / kw % kh, tap % kw];
-            let mut pixel = Some(row / result);
-            for d in 0..3 {
-                let i = (at[d] * s.stride[d] + tap[d] * s.dilation[d]) as isize - s.padding[d];
-                let inside = i >= 0 && (i as usize) < s.image[d];
-                pixel = pixel.filter(|_| inside).map(|pixel| pixel * s.image[d] + i as usize);
+    par_rows::<I, T>(
+        y,
+        s.batch * result,
+        channels * taps,
+        #[inline(always)]
+        |row, y| {
+            match bias {
+                Some(bias) => y.copy_from_slice(bias),
+                None => y.fill(T::ZERO),
             }
-            let Some(pixel) = pixel else { continue };
-            for ((y, &x), &w) in y.iter_mut().zip(&x[pixel * channels..][..channels]).zip(w) {
-                *y = y.mul_accumulate::<I>(x, w);
+            let p = row % result;
+            let at = [p / (lines * width), p / width % lines, p % width];
+            for (tap, w) in turned.chunks_exact(channels).enumerate() {
+                let tap = [tap / (kh * kw), tap / kw % kh, tap % kw];
+                let mut pixel = Some(row / result);
+                for d in 0..3 {
+                    let i = (at[d] * s.stride[d] + tap[d] * s.dilation[d]) as isize - s.padding[d];
+                    let inside = i >= 0 && (i as usize) < s.image[d];
+                    pixel = pixel.filter(|_| inside).map(|pixel| pixel * s.image[d] + i as usize);
+                }
+                let Some(pixel) = pixel else { continue };
+                for ((y, &x), &w) in y.iter_mut().zip(&x[pixel * channels..][..channels]).zip(w) {
+                    *y = y.mul_accumulate::<I>(x, w);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// `x[n, c, q] = bias[c] + sum_{k, p: p * stride + k * dilation - padding = q} w[c, k] * y[n, c, p]`
 pub fn adjoint<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: Option<&[T]>) {
     let (taps, result) = (taps(s), plane(s.result));
-    par_rows::<I, T>(x, s.batch * s.in_channels, result * taps, |row, x| {
-        let c = row % s.in_channels;
-        let y = &y[row * result..][..result];
-        x.fill(bias.map_or(T::ZERO, |bias| bias[c]));
-        for (tap, &w) in w[c * taps..][..taps].iter().enumerate() {
-            segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                let x = x.get_mut(at..).unwrap_or_default();
-                for (x, &y) in x.iter_mut().step_by(s.stride[2]).zip(&y[inside]) {
-                    *x = x.mul_accumulate::<I>(y, w);
-                }
-            });
-        }
-    });
+    par_rows::<I, T>(
+        x,
+        s.batch * s.in_channels,
+        result * taps,
+        #[inline(always)]
+        |row, x| {
+            let c = row % s.in_channels;
+            let y = &y[row * result..][..result];
+            x.fill(bias.map_or(T::ZERO, |bias| bias[c]));
+            for (tap, &w) in w[c * taps..][..taps].iter().enumerate() {
+                segments(s, 0..result, tap, |Segment { inside, at, .. }| {
+                    let x = x.get_mut(at..).unwrap_or_default();
+                    for (x, &y) in x.iter_mut().step_by(s.stride[2]).zip(&y[inside]) {
+                        *x = x.mul_accumulate::<I>(y, w);
+                    }
+                });
+            }
+        },
+    );
 }
 
 /// `w[o, k] = sum_{n, p} y[n, o, p] * x[n, o / m, p * stride + k * dilation - padding]`
 pub fn weight<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
     let (taps, image, result) = (taps(s), plane(s.image), plane(s.result));
     let many = group_channels(s).1;
-    par_rows::<I, T>(w, s.out_channels, s.batch * result * taps, |o, w| {
-        for (tap, w) in w.iter_mut().enumerate() {
-            let mut sum = T::ZERO;
-            for n in 0..s.batch {
-                let x = &x[(n * s.in_channels + o / many) * image..][..image];
-                let y = &y[(n * s.out_channels + o) * result..][..result];
-                segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                    let line = x.get(at..).unwrap_or_default();
-                    sum = sum.add(dot_line::<I, T>(&y[inside], line, s.stride[2]));
-                });
+    par_rows::<I, T>(
+        w,
+        s.out_channels,
+        s.batch * result * taps,
+        #[inline(always)]
+        |o, w| {
+            for (tap, w) in w.iter_mut().enumerate() {
+                let mut sum = T::ZERO;
+                for n in 0..s.batch {
+                    let x = &x[(n * s.in_channels + o / many) * image..][..image];
+                    let y = &y[(n * s.out_channels + o) * result..][..result];
+                    segments(s, 0..result, tap, |Segment { inside, at, .. }| {
+                        let line = x.get(at..).unwrap_or_default();
+                        sum = sum.add(dot_line::<I, T>(&y[inside], line, s.stride[2]));
+                    });
+                }
+                *w = sum;
             }
-            *w = sum;
-        }
-    });
+        },
+    );
 }
 
 /// `sum_j y[j] * line[j * step]`, in sixteen running sums.

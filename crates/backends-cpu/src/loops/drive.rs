@@ -41,7 +41,10 @@ pub fn map<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(iter: &Ten
     drive(iter, Out::DTYPES, In::DTYPES, &|addresses, n| {
         // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for `n` elements,
         // holding the storages' locks, of operands that the planner found equal or apart.
-        I::run(|| unsafe { block::<I, In, Out, F>(op, addresses, n) })
+        I::run(
+            #[inline(always)]
+            || unsafe { block::<I, In, Out, F>(op, addresses, n) },
+        )
     })
 }
 
@@ -296,7 +299,9 @@ unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
             }
         } else if inner == size {
             // SAFETY: a row of `cols` elements side by side, and as many of `to`, which is a stage: apart from the operand.
-            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.add(row * cols).cast(), cols * size_of::<T>()) }
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.add(row * cols).cast(), cols * size_of::<T>())
+            }
         } else if inner == 2 * size {
             for col in 0..cols {
                 // SAFETY: as `read`, with a stride that is known.

@@ -314,13 +314,16 @@ impl<T: Element> ViewMut<'_, T> {
         let batch: i64 = self.sizes()[..n - 2].iter().product();
         let view = self.as_view();
         parallel_for(batch as usize, (GRAIN / work.max(1)).max(1), |begin, end| {
-            I::run(|| {
-                for i in begin..end {
-                    let Ok(m) = view.matrix(i) else { return };
-                    // The matrices of a batch are disjoint, and each is visited once.
-                    f(i, MatMut { matrix: m, _exclusive: PhantomData });
-                }
-            })
+            I::run(
+                #[inline(always)]
+                || {
+                    for i in begin..end {
+                        let Ok(m) = view.matrix(i) else { return };
+                        // The matrices of a batch are disjoint, and each is visited once.
+                        f(i, MatMut { matrix: m, _exclusive: PhantomData });
+                    }
+                },
+            )
         });
         Ok(())
     }

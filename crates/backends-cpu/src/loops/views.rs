@@ -19,7 +19,7 @@
 //!     let x = x.dense(); // the elements in row-major order; copied only if `x` is not contiguous
 //!     out.with_dense(|out| {
 //!         // Chunks of rows go to the threads. The closure is compiled for the level `I`: LLVM vectorises its loops.
-//!         par_rows::<I, _>(out, rows, cols * 10, |r, out| {
+//!         par_rows::<I, _>(out, rows, cols * 10, #[inline(always)] |r, out| {
 //!             let x = &x[r * cols..][..cols];
 //!             let max = x.iter().fold(f32::NEG_INFINITY, |m, &v| m.max(v));
 //!             let mut sum = 0.0;
@@ -577,12 +577,15 @@ impl<'a, T: Element> ViewMut<'a, T> {
         }
         let view = self.view;
         parallel_for(view.lanes(d), rows_per_chunk(work), |begin, end| {
-            I::run(|| {
-                for i in begin..end {
-                    // Distinct lanes are distinct elements, and each `i` is visited once: the lane is exclusive.
-                    f(i, LaneMut { lane: view.lane(d, i), _exclusive: PhantomData });
-                }
-            })
+            I::run(
+                #[inline(always)]
+                || {
+                    for i in begin..end {
+                        // Distinct lanes are distinct elements, and each `i` is visited once: the lane is exclusive.
+                        f(i, LaneMut { lane: view.lane(d, i), _exclusive: PhantomData });
+                    }
+                },
+            )
         });
     }
 }
@@ -668,11 +671,14 @@ pub fn par_rows<I: Isa, T: Send>(out: &mut [T], rows: usize, work: usize, f: imp
     let out = Split::new(out);
     parallel_for(rows, rows_per_chunk(work), |begin, end| {
         let mut rest = out.part(begin * cols, end * cols);
-        I::run(|| {
-            for r in begin..end {
-                f(r, take(&mut rest, cols));
-            }
-        })
+        I::run(
+            #[inline(always)]
+            || {
+                for r in begin..end {
+                    f(r, take(&mut rest, cols));
+                }
+            },
+        )
     });
 }
 
@@ -689,11 +695,14 @@ pub fn par_rows2<I: Isa, A: Send, B: Send>(
     let (a, b) = (Split::new(a), Split::new(b));
     parallel_for(rows, rows_per_chunk(work), |begin, end| {
         let (mut a, mut b) = (a.part(begin * na, end * na), b.part(begin * nb, end * nb));
-        I::run(|| {
-            for r in begin..end {
-                f(r, take(&mut a, na), take(&mut b, nb));
-            }
-        })
+        I::run(
+            #[inline(always)]
+            || {
+                for r in begin..end {
+                    f(r, take(&mut a, na), take(&mut b, nb));
+                }
+            },
+        )
     });
 }
 
@@ -713,11 +722,14 @@ pub fn par_rows3<I: Isa, A: Send, B: Send, C: Send>(
     parallel_for(rows, rows_per_chunk(work), |begin, end| {
         let (mut a, mut b, mut c) =
             (a.part(begin * na, end * na), b.part(begin * nb, end * nb), c.part(begin * nc, end * nc));
-        I::run(|| {
-            for r in begin..end {
-                f(r, take(&mut a, na), take(&mut b, nb), take(&mut c, nc));
-            }
-        })
+        I::run(
+            #[inline(always)]
+            || {
+                for r in begin..end {
+                    f(r, take(&mut a, na), take(&mut b, nb), take(&mut c, nc));
+                }
+            },
+        )
     });
 }
 
@@ -736,7 +748,10 @@ pub fn par_chunks<I: Isa, T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize
     let out = Split::new(out);
     parallel_for(n, grain, |begin, end| {
         let part = out.part(begin, end);
-        I::run(|| f(begin, part))
+        I::run(
+            #[inline(always)]
+            || f(begin, part),
+        )
     });
 }
 
@@ -752,7 +767,10 @@ pub fn par_chunks2<I: Isa, A: Send, B: Send>(
     let (a, b) = (Split::new(a), Split::new(b));
     parallel_for(n, grain, |begin, end| {
         let (a, b) = (a.part(begin, end), b.part(begin, end));
-        I::run(|| f(begin, a, b))
+        I::run(
+            #[inline(always)]
+            || f(begin, a, b),
+        )
     });
 }
 

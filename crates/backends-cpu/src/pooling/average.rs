@@ -55,28 +55,34 @@ pub fn avg_pool<I: Isa, T: Average>(out: &Tensor, x: &Tensor, s: &PoolShape, div
     let even = taps(s).filter(|_| s.channels == 1);
     let [depth, lines, width] = s.result;
     let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| b - a)).product();
-    par_rows::<I, T>(out, s.planes * depth * lines, width * s.channels * sizes * 2, |row, out| {
-        let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-        let x = &x[p * plane * s.channels..][..plane * s.channels];
-        let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-        for z in windows[0].bounds[d].0..windows[0].bounds[d].1 {
-            for y in windows[1].bounds[h].0..windows[1].bounds[h].1 {
-                let line = &x[(z * s.image[1] + y) * s.image[2] * s.channels..][..s.image[2] * s.channels];
-                match &even {
-                    Some((taps, step)) => even_line::<T>(&mut sums, line, taps, *step),
-                    None => uneven_line::<T>(&mut sums, line, &windows[2], s.channels),
+    par_rows::<I, T>(
+        out,
+        s.planes * depth * lines,
+        width * s.channels * sizes * 2,
+        #[inline(always)]
+        |row, out| {
+            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+            let x = &x[p * plane * s.channels..][..plane * s.channels];
+            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
+            for z in windows[0].bounds[d].0..windows[0].bounds[d].1 {
+                for y in windows[1].bounds[h].0..windows[1].bounds[h].1 {
+                    let line = &x[(z * s.image[1] + y) * s.image[2] * s.channels..][..s.image[2] * s.channels];
+                    match &even {
+                        Some((taps, step)) => even_line::<T>(&mut sums, line, taps, *step),
+                        None => uneven_line::<T>(&mut sums, line, &windows[2], s.channels),
+                    }
                 }
             }
-        }
-        let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
-        for (w, (out, sums)) in pixels.enumerate() {
-            let count = count(&windows, [d, h, w], divisor);
-            for (out, &sum) in out.iter_mut().zip(sums) {
-                // An empty window has the sum 0 and the average 0.
-                *out = T::down(if count == 0 { sum } else { sum.over(count) });
+            let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
+            for (w, (out, sums)) in pixels.enumerate() {
+                let count = count(&windows, [d, h, w], divisor);
+                for (out, &sum) in out.iter_mut().zip(sums) {
+                    // An empty window has the sum 0 and the average 0.
+                    *out = T::down(if count == 0 { sum } else { sum.over(count) });
+                }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -133,26 +139,32 @@ pub fn avg_pool_backward<I: Isa, T: Average>(
     let windows = Windows::all(s);
     let [depth, lines, width] = s.image;
     let row_len = s.result[2] * s.channels;
-    par_rows::<I, T>(out, s.planes * depth * lines, width * s.channels * 4, |row, out| {
-        let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-        let grad = &grad[p * results * s.channels..][..results * s.channels];
-        let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-        for z in windows[0].holding(d) {
-            for y in windows[1].holding(h) {
-                let line = &grad[(z * s.result[1] + y) * row_len..][..row_len];
-                for (w, (grad, &(a, b))) in line.chunks_exact(s.channels).zip(&windows[2].bounds).enumerate() {
-                    let count = count(&windows, [z, y, w], divisor);
-                    for sums in sums[a * s.channels..b * s.channels].chunks_exact_mut(s.channels) {
-                        for (sum, &g) in sums.iter_mut().zip(grad) {
-                            *sum = sum.add(g.up().over(count));
+    par_rows::<I, T>(
+        out,
+        s.planes * depth * lines,
+        width * s.channels * 4,
+        #[inline(always)]
+        |row, out| {
+            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+            let grad = &grad[p * results * s.channels..][..results * s.channels];
+            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
+            for z in windows[0].holding(d) {
+                for y in windows[1].holding(h) {
+                    let line = &grad[(z * s.result[1] + y) * row_len..][..row_len];
+                    for (w, (grad, &(a, b))) in line.chunks_exact(s.channels).zip(&windows[2].bounds).enumerate() {
+                        let count = count(&windows, [z, y, w], divisor);
+                        for sums in sums[a * s.channels..b * s.channels].chunks_exact_mut(s.channels) {
+                            for (sum, &g) in sums.iter_mut().zip(grad) {
+                                *sum = sum.add(g.up().over(count));
+                            }
                         }
                     }
                 }
             }
-        }
-        for (out, &sum) in out.iter_mut().zip(&sums) {
-            *out = T::down(sum);
-        }
-    });
+            for (out, &sum) in out.iter_mut().zip(&sums) {
+                *out = T::down(sum);
+            }
+        },
+    );
     Ok(())
 }

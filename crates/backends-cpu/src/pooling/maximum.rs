@@ -34,20 +34,27 @@ pub fn max_pool<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tenso
     let [depth, lines, width] = s.result;
     let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| (b - a).div_ceil(w.step))).product();
     let work = width * s.channels * sizes * 4;
-    par_rows2::<I, T, i64>(values, indices, s.planes * depth * lines, work, |row, values, indices| {
-        let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-        let x = &x[p * plane * s.channels..][..plane * s.channels];
-        let window = [windows[0].bounds[d], windows[1].bounds[h]];
-        match &even {
-            Some((taps, step)) => even_line(s, x, window, &windows, taps, *step, values, indices),
-            None => {
-                let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
-                for (bounds, (values, indices)) in windows[2].bounds.iter().zip(pixels) {
-                    pixel(s, x, [window[0], window[1], *bounds], &windows, values, indices);
+    par_rows2::<I, T, i64>(
+        values,
+        indices,
+        s.planes * depth * lines,
+        work,
+        #[inline(always)]
+        |row, values, indices| {
+            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+            let x = &x[p * plane * s.channels..][..plane * s.channels];
+            let window = [windows[0].bounds[d], windows[1].bounds[h]];
+            match &even {
+                Some((taps, step)) => even_line(s, x, window, &windows, taps, *step, values, indices),
+                None => {
+                    let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
+                    for (bounds, (values, indices)) in windows[2].bounds.iter().zip(pixels) {
+                        pixel(s, x, [window[0], window[1], *bounds], &windows, values, indices);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -148,21 +155,27 @@ pub fn unpool<I: Isa, T: Value>(out: &Tensor, x: &Tensor, indices: &Tensor, s: &
     let out = slice_mut(&mut out, s.planes * plane * s.channels)?;
     let wrong = AtomicBool::new(false);
     let row = results * s.channels;
-    par_rows::<I, T>(out, s.planes, (plane + 4 * results) * s.channels, |p, out| {
-        // Sums of halves are made in f32.
-        let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-        for (o, (&v, &i)) in x[p * row..][..row].iter().zip(&indices[p * row..][..row]).enumerate() {
-            if i < 0 || i as usize >= plane {
-                wrong.store(true, Ordering::Relaxed);
-                continue;
+    par_rows::<I, T>(
+        out,
+        s.planes,
+        (plane + 4 * results) * s.channels,
+        #[inline(always)]
+        |p, out| {
+            // Sums of halves are made in f32.
+            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
+            for (o, (&v, &i)) in x[p * row..][..row].iter().zip(&indices[p * row..][..row]).enumerate() {
+                if i < 0 || i as usize >= plane {
+                    wrong.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                let at = i as usize * s.channels + o % s.channels;
+                sums[at] = if add { sums[at].add(v.up()) } else { v.up() };
             }
-            let at = i as usize * s.channels + o % s.channels;
-            sums[at] = if add { sums[at].add(v.up()) } else { v.up() };
-        }
-        for (out, &sum) in out.iter_mut().zip(&sums) {
-            *out = T::down(sum);
-        }
-    });
+            for (out, &sum) in out.iter_mut().zip(&sums) {
+                *out = T::down(sum);
+            }
+        },
+    );
     check_index!(!wrong.into_inner(), "an index of pooling is out of bounds for a plane of {plane} elements");
     Ok(())
 }

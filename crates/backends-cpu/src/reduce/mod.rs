@@ -132,33 +132,48 @@ fn reduce<I: Isa, T: Value, O: Element, F: Fold<T>>(
                 r,
                 GRAIN,
                 fold.identity(),
-                |begin, end| I::run(|| fold_row::<I, T, F>(fold, &x[begin..end])),
+                |begin, end| {
+                    I::run(
+                        #[inline(always)]
+                        || fold_row::<I, T, F>(fold, &x[begin..end]),
+                    )
+                },
                 |p, q| fold.combine(p, q),
             );
             out[0] = finish(whole, r);
         } else if b == 1 {
-            par_chunks::<I, O>(out, (GRAIN / r.max(1)).max(1), |start, part| {
-                for (i, out) in part.iter_mut().enumerate() {
-                    *out = finish(fold_row::<I, T, F>(fold, &x[(start + i) * r..][..r]), r);
-                }
-            });
+            par_chunks::<I, O>(
+                out,
+                (GRAIN / r.max(1)).max(1),
+                #[inline(always)]
+                |start, part| {
+                    for (i, out) in part.iter_mut().enumerate() {
+                        *out = finish(fold_row::<I, T, F>(fold, &x[(start + i) * r..][..r]), r);
+                    }
+                },
+            );
         } else {
             let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-            par_chunks::<I, O>(out, grain, |start, part| {
-                let mut done = 0;
-                while done < part.len() {
-                    let (row, column) = ((start + done) / b, (start + done) % b);
-                    let width = COLUMNS.min(b - column).min(part.len() - done);
-                    let mut columns = [fold.identity(); COLUMNS];
-                    if r > 0 {
-                        fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, &mut columns[..width]);
+            par_chunks::<I, O>(
+                out,
+                grain,
+                #[inline(always)]
+                |start, part| {
+                    let mut done = 0;
+                    while done < part.len() {
+                        let (row, column) = ((start + done) / b, (start + done) % b);
+                        let width = COLUMNS.min(b - column).min(part.len() - done);
+                        let mut columns = [fold.identity(); COLUMNS];
+                        if r > 0 {
+                            fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, &mut columns[..width]);
+                        }
+                        for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
+                            *out = finish(acc, r);
+                        }
+                        done += width;
                     }
-                    for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
-                        *out = finish(acc, r);
-                    }
-                    done += width;
-                }
-            });
+                },
+            );
         }
     });
     Ok(())

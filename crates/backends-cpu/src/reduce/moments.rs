@@ -81,18 +81,18 @@ impl<T: Parts> Row<'_, T> {
         combine: impl Fn(A, A) -> A + Copy + Sync,
     ) -> A {
         let x = self.x;
-        let chunk = |begin: usize, end: usize| I::run(|| fold_row(&x[begin..end], init, step, combine));
+        let chunk = |begin: usize, end: usize| {
+            I::run(
+                #[inline(always)]
+                || fold_row(&x[begin..end], init, step, combine),
+            )
+        };
         if self.alone { parallel_reduce(x.len(), GRAIN, init, chunk, combine) } else { chunk(0, x.len()) }
     }
 }
 
 #[inline(always)]
-fn fold_row<T: Parts, A: Copy>(
-    x: &[T],
-    init: A,
-    step: impl Fn(A, T::Wide) -> A,
-    combine: impl Fn(A, A) -> A,
-) -> A {
+fn fold_row<T: Parts, A: Copy>(x: &[T], init: A, step: impl Fn(A, T::Wide) -> A, combine: impl Fn(A, A) -> A) -> A {
     let mut acc = [init; WIDTH];
     let (runs, rest) = x.as_chunks::<WIDTH>();
     for run in runs {
@@ -114,11 +114,7 @@ fn fold_row<T: Parts, A: Copy>(
 }
 
 /// Stores what `f` gives for each row of `x` (A, R, B). Columns are laid out as rows first, a tile at a time.
-fn by_row<I: Isa, T: Value, O: Element>(
-    out: &Tensor,
-    x: &Tensor,
-    f: impl Fn(Row<'_, T>) -> O + Sync,
-) -> Result<()> {
+fn by_row<I: Isa, T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>) -> O + Sync) -> Result<()> {
     let (a, r, b) = extents(x);
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
     let x = locked.read::<T>(0)?.dense();
@@ -126,30 +122,40 @@ fn by_row<I: Isa, T: Value, O: Element>(
         if a * b == 1 {
             out[0] = f(Row { x: &x, alone: true });
         } else if b == 1 {
-            par_chunks::<I, O>(out, (GRAIN / r.max(1)).max(1), |start, part| {
-                for (i, out) in part.iter_mut().enumerate() {
-                    *out = f(Row { x: &x[(start + i) * r..][..r], alone: false });
-                }
-            });
+            par_chunks::<I, O>(
+                out,
+                (GRAIN / r.max(1)).max(1),
+                #[inline(always)]
+                |start, part| {
+                    for (i, out) in part.iter_mut().enumerate() {
+                        *out = f(Row { x: &x[(start + i) * r..][..r], alone: false });
+                    }
+                },
+            );
         } else {
             let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(TILE.min(b));
-            par_chunks::<I, O>(out, grain, |start, part| {
-                let mut rows = vec![T::zeroed(); TILE * r];
-                let mut done = 0;
-                while done < part.len() {
-                    let (row, column) = ((start + done) / b, (start + done) % b);
-                    let width = TILE.min(b - column).min(part.len() - done);
-                    for i in 0..r {
-                        for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
-                            rows[j * r + i] = x;
+            par_chunks::<I, O>(
+                out,
+                grain,
+                #[inline(always)]
+                |start, part| {
+                    let mut rows = vec![T::zeroed(); TILE * r];
+                    let mut done = 0;
+                    while done < part.len() {
+                        let (row, column) = ((start + done) / b, (start + done) % b);
+                        let width = TILE.min(b - column).min(part.len() - done);
+                        for i in 0..r {
+                            for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
+                                rows[j * r + i] = x;
+                            }
                         }
+                        for (j, out) in part[done..done + width].iter_mut().enumerate() {
+                            *out = f(Row { x: &rows[j * r..][..r], alone: false });
+                        }
+                        done += width;
                     }
-                    for (j, out) in part[done..done + width].iter_mut().enumerate() {
-                        *out = f(Row { x: &rows[j * r..][..r], alone: false });
-                    }
-                    done += width;
-                }
-            });
+                },
+            );
         }
     });
     Ok(())

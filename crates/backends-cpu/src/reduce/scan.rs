@@ -109,24 +109,31 @@ pub fn cumsum<I: Isa, T: Running>(out: &Tensor, x: &Tensor) -> Result<()> {
     let x = locked.read::<T>(0)?.dense();
     let pitch = r * b;
     locked.write::<T>(0)?.with_dense(|out| {
-        par_chunks::<I, T>(out, pitch.max(GRAIN / pitch.max(1) * pitch), |start, part| {
-            // Chunks are whole (R, B) planes: the grain is a multiple of their size.
-            let x = &x[start..start + part.len()];
-            if b == 1 {
-                return scan_rows(part, x, r);
-            }
-            for (out, x) in part.chunks_mut(pitch).zip(x.chunks(pitch)) {
-                for column in (0..b).step_by(COLUMNS) {
-                    let width = COLUMNS.min(b - column);
-                    let mut sums = [T::zero(); COLUMNS];
-                    for at in (column..pitch).step_by(b) {
-                        for ((sum, out), &x) in sums.iter_mut().zip(&mut out[at..at + width]).zip(&x[at..at + width]) {
-                            (*sum, *out) = T::next(*sum, x);
+        par_chunks::<I, T>(
+            out,
+            pitch.max(GRAIN / pitch.max(1) * pitch),
+            #[inline(always)]
+            |start, part| {
+                // Chunks are whole (R, B) planes: the grain is a multiple of their size.
+                let x = &x[start..start + part.len()];
+                if b == 1 {
+                    return scan_rows(part, x, r);
+                }
+                for (out, x) in part.chunks_mut(pitch).zip(x.chunks(pitch)) {
+                    for column in (0..b).step_by(COLUMNS) {
+                        let width = COLUMNS.min(b - column);
+                        let mut sums = [T::zero(); COLUMNS];
+                        for at in (column..pitch).step_by(b) {
+                            for ((sum, out), &x) in
+                                sums.iter_mut().zip(&mut out[at..at + width]).zip(&x[at..at + width])
+                            {
+                                (*sum, *out) = T::next(*sum, x);
+                            }
                         }
                     }
                 }
-            }
-        });
+            },
+        );
     });
     Ok(())
 }

@@ -105,46 +105,58 @@ fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor,
     values.with_dense(|values| {
         indices.with_dense(|indices| {
             if a * b == 1 {
-                let chunk = |begin: usize, end: usize| begin + I::run(|| select_row::<I, T, F>(fold, &x[begin..end]));
+                let chunk = |begin: usize, end: usize| {
+                    begin
+                        + I::run(
+                            #[inline(always)]
+                            || select_row::<I, T, F>(fold, &x[begin..end]),
+                        )
+                };
                 let later = |p: usize, q: usize| if wins::<T, F>(x[q].up(), x[p].up()) { q } else { p };
                 let at = parallel_reduce(r, GRAIN, 0, chunk, later);
                 (values[0], indices[0]) = (x[at], at as i64);
                 return;
             }
             let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-            par_chunks2::<I, T, i64>(values, indices, grain, |start, values, indices| {
-                if b == 1 {
-                    for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-                        let row = &x[(start + i) * r..][..r];
-                        let at = select_row::<I, T, F>(fold, row);
-                        (*value, *index) = (row[at], at as i64);
+            par_chunks2::<I, T, i64>(
+                values,
+                indices,
+                grain,
+                #[inline(always)]
+                |start, values, indices| {
+                    if b == 1 {
+                        for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
+                            let row = &x[(start + i) * r..][..r];
+                            let at = select_row::<I, T, F>(fold, row);
+                            (*value, *index) = (row[at], at as i64);
+                        }
+                        return;
                     }
-                    return;
-                }
-                let mut done = 0;
-                while done < values.len() {
-                    let (row, column) = ((start + done) / b, (start + done) % b);
-                    let width = COLUMNS.min(b - column).min(values.len() - done);
-                    let columns = &x[row * r * b + column..];
-                    let mut at = [0usize; COLUMNS];
-                    // Places are counted in 32 bits from a base on, to be as wide as the common elements.
-                    for base in (0..r).step_by(u32::MAX as usize) {
-                        let rows = (r - base).min(u32::MAX as usize) as u32;
-                        let mut found = [0u32; COLUMNS];
-                        select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
-                        for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
-                            let found = base + found as usize;
-                            if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
-                                *at = found;
+                    let mut done = 0;
+                    while done < values.len() {
+                        let (row, column) = ((start + done) / b, (start + done) % b);
+                        let width = COLUMNS.min(b - column).min(values.len() - done);
+                        let columns = &x[row * r * b + column..];
+                        let mut at = [0usize; COLUMNS];
+                        // Places are counted in 32 bits from a base on, to be as wide as the common elements.
+                        for base in (0..r).step_by(u32::MAX as usize) {
+                            let rows = (r - base).min(u32::MAX as usize) as u32;
+                            let mut found = [0u32; COLUMNS];
+                            select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
+                            for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
+                                let found = base + found as usize;
+                                if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
+                                    *at = found;
+                                }
                             }
                         }
+                        for (c, at) in at[..width].iter().enumerate() {
+                            (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
+                        }
+                        done += width;
                     }
-                    for (c, at) in at[..width].iter().enumerate() {
-                        (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
-                    }
-                    done += width;
-                }
-            });
+                },
+            );
         });
     });
     Ok(())

@@ -58,21 +58,27 @@ fn sums_moments_and_norms_are_those_of_the_lanes() {
         with_level!(I => sum::<I, f32>(&out, &x)).unwrap();
         close(&out.to_vec().unwrap(), &of(&total));
         with_level!(I => var::<I, f32>(&out, &x, 0.0)).unwrap();
-        close(&out.to_vec().unwrap(), &of(&|lane| {
-            let mean = total(lane) / lane.len() as f64;
-            lane.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / lane.len() as f64
-        }));
+        close(
+            &out.to_vec().unwrap(),
+            &of(&|lane| {
+                let mean = total(lane) / lane.len() as f64;
+                lane.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / lane.len() as f64
+            }),
+        );
         for p in [0.0, 1.0, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
             with_level!(I => norm::<I, f32>(&out, &x, p)).unwrap();
-            close(&out.to_vec().unwrap(), &of(&|lane| {
-                let moduli = lane.iter().map(|&x| f64::from(x.abs()));
-                match p {
-                    0.0 => moduli.filter(|&x| x != 0.0).count() as f64,
-                    f64::INFINITY => moduli.fold(0.0, f64::max),
-                    f64::NEG_INFINITY => moduli.fold(f64::INFINITY, f64::min),
-                    p => moduli.map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p),
-                }
-            }));
+            close(
+                &out.to_vec().unwrap(),
+                &of(&|lane| {
+                    let moduli = lane.iter().map(|&x| f64::from(x.abs()));
+                    match p {
+                        0.0 => moduli.filter(|&x| x != 0.0).count() as f64,
+                        f64::INFINITY => moduli.fold(0.0, f64::max),
+                        f64::NEG_INFINITY => moduli.fold(f64::INFINITY, f64::min),
+                        p => moduli.map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p),
+                    }
+                }),
+            );
         }
     }
 }

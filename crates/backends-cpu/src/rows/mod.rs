@@ -24,30 +24,51 @@ fn total<O: RealMath>(mut acc: [O; WIDTH]) -> f64 {
     Real::to_f64(acc[0])
 }
 
-/// A full run of a row, or what is left of one, filled up with its first element.
+/// What is left of a row after its full runs, filled up with its first element.
 #[inline(always)]
-fn run<A: Copy>(chunk: &[A]) -> [A; WIDTH] {
-    if let Some(full) = chunk.first_chunk::<WIDTH>() {
-        return *full;
-    }
-    let mut padded = [chunk[0]; WIDTH];
-    for (to, from) in padded.iter_mut().zip(chunk) {
+fn padded<A: Copy>(rest: &[A]) -> [A; WIDTH] {
+    let mut run = [rest[0]; WIDTH];
+    for (to, from) in run.iter_mut().zip(rest) {
         *to = *from;
     }
-    padded
+    run
+}
+
+/// What `f` gives for a run. A loop of its own: one that does more besides is no longer vector code where `f` is long.
+#[inline(always)]
+fn values<A: Copy, O: RealMath>(run: &[A; WIDTH], f: impl Fn(A) -> O) -> [O; WIDTH] {
+    let mut values = [O::ZERO; WIDTH];
+    for i in 0..WIDTH {
+        values[i] = f(run[i]);
+    }
+    values
+}
+
+/// [`values`] of three runs, two from each three elements.
+#[inline(always)]
+fn values3<A: Copy, B: Copy, C: Copy, O: RealMath>(
+    (a, b, c): (&[A; WIDTH], &[B; WIDTH], &[C; WIDTH]),
+    f: impl Fn(A, B, C) -> (O, O),
+) -> ([O; WIDTH], [O; WIDTH]) {
+    let (mut x, mut y) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
+    for i in 0..WIDTH {
+        (x[i], y[i]) = f(a[i], b[i], c[i]);
+    }
+    (x, y)
 }
 
 /// Adds the first `n` values of a run.
 #[inline(always)]
 fn add<O: RealMath>(acc: &mut [O; WIDTH], values: &[O; WIDTH], n: usize) {
     if n == WIDTH {
-        for (acc, value) in acc.iter_mut().zip(values) {
-            *acc = acc.add(*value);
+        for i in 0..WIDTH {
+            acc[i] = acc[i].add(values[i]);
         }
-    } else {
-        for (acc, value) in acc.iter_mut().zip(&values[..n]) {
-            *acc = acc.add(*value);
-        }
+        return;
+    }
+    // Selected, not sliced: a slice of variable length would keep the sums in memory.
+    for i in 0..WIDTH {
+        acc[i] = if i < n { acc[i].add(values[i]) } else { acc[i] };
     }
 }
 
@@ -65,23 +86,21 @@ pub fn piece_mut<A>(a: &mut [A], i: usize, n: usize) -> &mut [A] {
     &mut a[i * n..end]
 }
 
-// The folds call `f` in one place each: a body that is called in two may not be inlined, and then it is not compiled for the
-// level of its caller.
+// The folds call `f` for full runs and for what is left: pass closures that are `#[inline(always)]`, or they may stay calls,
+// and then they are not compiled for the level of their caller.
 
 /// `sum f(a)`
 #[inline(always)]
 pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
     let mut sum = 0.0;
     for block in 0..a.len().div_ceil(BLOCK) {
-        let a = piece(a, block, BLOCK);
+        let (runs, rest) = piece(a, block, BLOCK).as_chunks::<WIDTH>();
         let mut acc = [O::ZERO; WIDTH];
-        for at in 0..a.len().div_ceil(WIDTH) {
-            let a = piece(a, at, WIDTH);
-            let (from, mut values) = (run(a), [O::ZERO; WIDTH]);
-            for i in 0..WIDTH {
-                values[i] = f(from[i]);
-            }
-            add(&mut acc, &values, a.len());
+        for run in runs {
+            add(&mut acc, &values(run, &f), WIDTH);
+        }
+        if !rest.is_empty() {
+            add(&mut acc, &values(&padded(rest), &f), rest.len());
         }
         sum += total(acc);
     }
@@ -91,7 +110,13 @@ pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
 /// `sum f(a, b).0` and `sum f(a, b).1`
 #[inline(always)]
 pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> (O, O)) -> (f64, f64) {
-    sums3(a, b, b, |a, b, _| f(a, b))
+    sums3(
+        a,
+        b,
+        b,
+        #[inline(always)]
+        |a, b, _| f(a, b),
+    )
 }
 
 /// `sum f(a, b, c).0` and `sum f(a, b, c).1`
@@ -104,19 +129,20 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
 ) -> (f64, f64) {
     let mut sums = (0.0, 0.0);
     let n = a.len().min(b.len()).min(c.len());
-    let (a, b, c) = (&a[..n], &b[..n], &c[..n]);
     for block in 0..n.div_ceil(BLOCK) {
-        let (a, b, c) = (piece(a, block, BLOCK), piece(b, block, BLOCK), piece(c, block, BLOCK));
+        let (runs_a, rest_a) = piece(&a[..n], block, BLOCK).as_chunks::<WIDTH>();
+        let (runs_b, rest_b) = piece(&b[..n], block, BLOCK).as_chunks::<WIDTH>();
+        let (runs_c, rest_c) = piece(&c[..n], block, BLOCK).as_chunks::<WIDTH>();
         let (mut first, mut second) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-        for at in 0..a.len().div_ceil(WIDTH) {
-            let (a, b, c) = (piece(a, at, WIDTH), piece(b, at, WIDTH), piece(c, at, WIDTH));
-            let (from_a, from_b, from_c) = (run(a), run(b), run(c));
-            let (mut x, mut y) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-            for i in 0..WIDTH {
-                (x[i], y[i]) = f(from_a[i], from_b[i], from_c[i]);
-            }
-            add(&mut first, &x, a.len());
-            add(&mut second, &y, a.len());
+        for ((a, b), c) in runs_a.iter().zip(runs_b).zip(runs_c) {
+            let (x, y) = values3((a, b, c), &f);
+            add(&mut first, &x, WIDTH);
+            add(&mut second, &y, WIDTH);
+        }
+        if !rest_a.is_empty() {
+            let (x, y) = values3((&padded(rest_a), &padded(rest_b), &padded(rest_c)), &f);
+            add(&mut first, &x, rest_a.len());
+            add(&mut second, &y, rest_a.len());
         }
         sums = (sums.0 + total(first), sums.1 + total(second));
     }
@@ -128,18 +154,22 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
 pub fn map_sum<T: RealFloating>(out: &mut [T], a: &[T], f: impl Fn(T) -> T::Op) -> f64 {
     let mut sum = 0.0;
     for block in 0..a.len().div_ceil(BLOCK) {
-        let (out, a) = (piece_mut(out, block, BLOCK), piece(a, block, BLOCK));
+        let (runs, rest) = piece(a, block, BLOCK).as_chunks::<WIDTH>();
+        let (outs, out) = piece_mut(out, block, BLOCK).as_chunks_mut::<WIDTH>();
         let mut acc = [T::Op::ZERO; WIDTH];
-        for at in 0..a.len().div_ceil(WIDTH) {
-            let (out, a) = (piece_mut(out, at, WIDTH), piece(a, at, WIDTH));
-            let (from, mut values) = (run(a), [T::Op::ZERO; WIDTH]);
+        for (out, run) in outs.iter_mut().zip(runs) {
+            let values = values(run, &f);
+            add(&mut acc, &values, WIDTH);
             for i in 0..WIDTH {
-                values[i] = f(from[i]);
+                out[i] = T::down(values[i]);
             }
-            for (out, value) in out.iter_mut().zip(&values) {
-                *out = T::down(*value);
+        }
+        if !rest.is_empty() {
+            let values = values(&padded(rest), &f);
+            add(&mut acc, &values, rest.len());
+            for (out, value) in out.iter_mut().zip(values) {
+                *out = T::down(value);
             }
-            add(&mut acc, &values, a.len());
         }
         sum += total(acc);
     }
@@ -169,11 +199,23 @@ pub fn max<T: Ordered>(row: &[T]) -> T::Op {
 /// The mean and the sum of squared distances from it. The mean of nothing is 0.
 #[inline(always)]
 pub fn moments<T: RealFloating>(a: &[T]) -> (f64, f64) {
-    let mean = if a.is_empty() { 0.0 } else { sum(a, |a: T| a.up()) / a.len() as f64 };
+    let mean = if a.is_empty() {
+        0.0
+    } else {
+        sum(
+            a,
+            #[inline(always)]
+            |a: T| a.up(),
+        ) / a.len() as f64
+    };
     let centre = T::Op::from_f64(mean);
-    let spread = sum(a, |a: T| {
-        let d = a.up().sub(centre);
-        d.mul(d)
-    });
+    let spread = sum(
+        a,
+        #[inline(always)]
+        |a: T| {
+            let d = a.up().sub(centre);
+            d.mul(d)
+        },
+    );
     (mean, spread)
 }

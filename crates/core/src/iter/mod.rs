@@ -150,7 +150,11 @@ impl TensorIter {
 
     /// How many inner dimensions the first output does not move along.
     pub fn num_reduce_dims(&self) -> usize {
-        if self.plan.operands.is_empty() { 0 } else { self.strides(0).iter().take_while(|&&stride| stride == 0).count() }
+        if self.plan.operands.is_empty() {
+            0
+        } else {
+            self.strides(0).iter().take_while(|&&stride| stride == 0).count()
+        }
     }
 
     /// How many of the operands are outputs. They come first.
@@ -316,7 +320,8 @@ impl TensorIter {
 
 impl fmt::Debug for TensorIter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operands = self.plan.operands.iter().enumerate().map(|(i, operand)| (operand.dtype.name(), self.strides(i)));
+        let operands =
+            self.plan.operands.iter().enumerate().map(|(i, operand)| (operand.dtype.name(), self.strides(i)));
         f.debug_struct("TensorIter")
             .field("sizes", &self.plan.sizes)
             .field("shape", &self.plan.shape)
