@@ -50,13 +50,13 @@ fn run(path: &str, limit: Duration, environment: &[(&str, &str)]) -> Output {
 
 /// [`run_alone`] under the name of the test that calls it: `alone!(name, 10 => { .. })`.
 macro_rules! alone {
-    ($name:ident, $seconds:expr $(, $environment:expr)? => $body:expr) => {{
-        #[allow(unused_mut, unused_assignments)]
-        let mut environment: &[(&str, &str)] = &[];
-        $(environment = $environment;)?
+    ($name:ident, $seconds:expr => $body:expr) => {
+        $crate::child::alone!($name, $seconds, &[] => $body)
+    };
+    ($name:ident, $seconds:expr, $environment:expr => $body:expr) => {{
         let path = concat!(module_path!(), "::", stringify!($name));
         let path = path.split_once("::").map_or(path, |(_, path)| path);
-        $crate::child::run_alone(path, $seconds, environment, || $body)
+        $crate::child::run_alone(path, $seconds, $environment, || $body)
     }};
 }
 pub(crate) use alone;

@@ -9,6 +9,7 @@ mod conformance;
 mod dispatch_tables;
 mod factories;
 mod indexing;
+mod kernels;
 mod locks;
 mod memory;
 mod registry;
