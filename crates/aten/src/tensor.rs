@@ -102,11 +102,7 @@ impl Tensor {
     /// `IndexError` when there is no such dimension.
     pub fn size(&self, dim: i64) -> Result<i64> {
         let sizes = self.sizes();
-        let wrapped = strides::wrap_dim(dim, sizes.len())?;
-        match sizes.get(wrapped) {
-            Some(size) => Ok(*size),
-            None => tensor_core::bail!(Index, "Dimension specified as {dim} but tensor has no dimensions"),
-        }
+        Ok(sizes[existing_dim(dim, sizes.len())?])
     }
 
     /// The stride of a dimension, counted from the end when negative.
@@ -115,11 +111,7 @@ impl Tensor {
     /// `IndexError` when there is no such dimension.
     pub fn stride(&self, dim: i64) -> Result<i64> {
         let list = self.strides();
-        let wrapped = strides::wrap_dim(dim, list.len())?;
-        match list.get(wrapped) {
-            Some(stride) => Ok(*stride),
-            None => tensor_core::bail!(Index, "Dimension specified as {dim} but tensor has no dimensions"),
-        }
+        Ok(list[existing_dim(dim, list.len())?])
     }
 
     /// Bytes of one element.
@@ -268,6 +260,12 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         read::elements(self.0.metadata())
     }
+}
+
+/// A dimension of a tensor that has some, counted from the end when negative.
+fn existing_dim(dim: i64, ndim: usize) -> Result<usize> {
+    tensor_core::check_index!(ndim > 0, "Dimension specified as {dim} but tensor has no dimensions");
+    strides::wrap_dim(dim, ndim)
 }
 
 fn bytes_of<T: Element>(values: &[T]) -> &[u8] {

@@ -222,6 +222,14 @@ const fn limits(dtype: DType) -> Option<(f64, f64)> {
     })
 }
 
+/// The greatest finite value of a dtype's elements or their parts; infinity for `bool`.
+pub const fn greatest(dtype: DType) -> f64 {
+    match limits(dtype) {
+        Some((_, highest)) => highest,
+        None => f64::INFINITY,
+    }
+}
+
 /// (2 - 2^-7) 2^127
 const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 

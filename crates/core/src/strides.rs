@@ -75,7 +75,7 @@ pub fn of_format(sizes: &[i64], format: MemoryFormat) -> Result<Dims> {
     let mut next = 1i64;
     for &dim in order {
         strides[dim] = next;
-        next = next.saturating_mul(sizes[dim].max(1));
+        next = next.saturating_mul(sizes[dim]);
     }
     Ok(strides)
 }

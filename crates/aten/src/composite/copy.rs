@@ -173,7 +173,7 @@ pub fn item(self_: &Tensor) -> Result<Scalar> {
 
 /// The first element as a number.
 pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
-    check!(self_.numel() > 0, "a Tensor with {} elements cannot be converted to Scalar", self_.numel());
+    check!(self_.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
     if !self_.device().is_cpu() {
         let host = ops::_to_copy(self_, None, None, Some(Device::CPU), None, false, None)?;
         return _local_scalar_dense(&host);

@@ -34,6 +34,7 @@ pub fn fill_(self_: &Tensor, value: &Tensor) -> Result<()> {
         "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
+    tensor_core::overlap::assert_no_internal_overlap(self_.as_impl())?;
     if self_.device() != value.device() || self_.is_meta() {
         ops::copy_(self_, value, false)?;
         return Ok(());

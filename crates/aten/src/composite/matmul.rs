@@ -128,7 +128,7 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
     if input.dim() == 2 {
         return ops::addmm(bias, input, &transposed, 1, 1);
     }
-    let one_row = bias.dim() == 1 || (bias.dim() == 2 && bias.sizes()[0] == 1);
+    let one_row = bias.is_contiguous() && (bias.dim() == 1 || (bias.dim() == 2 && bias.sizes()[0] == 1));
     if input.is_contiguous() && one_row {
         let (lead, last) = input.sizes().split_at(input.dim() - 1);
         let rows = ops::reshape(input, &[lead.iter().product(), last[0]])?;

@@ -55,7 +55,24 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
     if self_.is_complex() {
         return uniform_(&super::complex::view_as_real(self_)?, from, to, generator);
     }
-    check!(from <= to, "uniform_ expects to return a [from, to) range, but found from={from} > to={to}");
+    let dtype = self_.dtype();
+    check_not_implemented!(
+        dtype.is_floating_point(),
+        "\"check_uniform_bounds\" not implemented for '{}'",
+        dtype.cpp_name()
+    );
+    let most = tensor_core::scalar::greatest(dtype);
+    for (name, bound) in [("from", from), ("to", to)] {
+        check!((-most..=most).contains(&bound), "{name} is out of bounds for {}", dtype.c_name());
+    }
+    let (low, high) = (Streamed(from), Streamed(to));
+    check!(from <= to, "uniform_ expects to return a [from, to) range, but found from={low} > to={high}");
+    check!(
+        to - from <= most,
+        "uniform_ expects to-from <= std::numeric_limits<{}>::max(), but found to={high} and from={low} which result in \
+         to-from to exceed the limit",
+        dtype.cpp_name()
+    );
     fill(self_, generator, "check_uniform_bounds", |k| &k.uniform, [from.into(), to.into()])
 }
 
@@ -137,6 +154,7 @@ pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Res
 
 /// Whole numbers of [from, to), in place; up to the dtype's largest where `to` is absent.
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    check!(!self_.is_complex(), "check_random_bounds handles only integral, floating-point and boolean types");
     let most = largest(self_.dtype());
     let to = to.map_or(most as i128 + 1, i128::from);
     check!((from as i128) < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
@@ -254,6 +272,11 @@ pub fn randperm_generator(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(DType::I64);
+    check_not_implemented!(
+        dtype.is_integral(false) || dtype.is_floating_point(),
+        "\"randperm\" not implemented for '{}'",
+        dtype.cpp_name()
+    );
     if dtype.is_floating_point() {
         check!(n <= largest(dtype) + 1, "n cannot be greater than {}", largest(dtype) + 1);
     } else {

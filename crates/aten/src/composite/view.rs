@@ -344,7 +344,7 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 /// Every `step`-th index of a dimension from `start` up to `end`; bounds are clamped as Python's are.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    check!(!m.sizes.is_empty(), "slice() cannot be applied to a 0-dim tensor.");
+    check_index!(!m.sizes.is_empty(), "slice() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, m.sizes.len())?;
     check!(step > 0, "slice step must be positive");
     let size = m.sizes[d];
@@ -449,7 +449,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let sizes = self_.sizes();
     let d = wrap_dim(dim, sizes.len())?;
-    check_index!(!sizes.is_empty(), "Dimension specified as {dim} but tensor has no dimensions");
+    check_index!(!sizes.is_empty(), "Dimension specified as {d} but tensor has no dimensions");
     (0..sizes[d]).map(|i| select_int(self_, d as i64, i)).collect()
 }
 

@@ -743,7 +743,7 @@ pub struct PointwiseKernels {
     pub minimum: Columns<IterKernel>,
     /// `mse_cpu`
     pub mse_loss: Columns<IterKernel>,
-    /// `mse_backward_cpu`
+    /// `mse_backward_cpu_out`
     pub mse_loss_backward: Columns<IterKernel>,
     /// `mul_cpu`
     pub mul: Columns<IterKernel>,

@@ -17,7 +17,7 @@ fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
         dtype.is_complex() || !alpha.is_complex(),
         "For non-complex input tensors, argument alpha must not be a complex number."
     );
-    Ok(())
+    alpha.check_fits(dtype)
 }
 
 /// `self + alpha * other`
@@ -232,8 +232,9 @@ fn check_lerp(name: &str, self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// `self + weight * (end - self)` with a number
-pub fn lerp_scalar(out: Out<'_>, self_: &Tensor, end: &Tensor, _weight: Scalar) -> Result<TensorIter> {
+pub fn lerp_scalar(out: Out<'_>, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<TensorIter> {
     check_lerp("end", self_, end)?;
+    weight.check_fits(self_.dtype().opmath())?;
     iterate::binary(out, self_, end)
 }
 
@@ -250,12 +251,14 @@ pub fn lerp(out: Out<'_>, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Resu
 }
 
 /// `self + value * tensor1 * tensor2`
-pub fn addcmul(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, _value: Scalar) -> Result<TensorIter> {
-    iterate::ternary(out, self_, tensor1, tensor2)
+pub fn addcmul(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<TensorIter> {
+    let iter = iterate::ternary(out, self_, tensor1, tensor2)?;
+    value.check_fits(iter.common_dtype().opmath())?;
+    Ok(iter)
 }
 
 /// `self + value * tensor1 / tensor2`
-pub fn addcdiv(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, _value: Scalar) -> Result<TensorIter> {
+pub fn addcdiv(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<TensorIter> {
     check!(
         !(tensor1.dtype().is_integral(true) && tensor2.dtype().is_integral(true)),
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true \
@@ -264,5 +267,111 @@ pub fn addcdiv(out: Out<'_>, self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor,
          float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), \
          for all dtypes."
     );
-    iterate::ternary(out, self_, tensor1, tensor2)
+    let iter = iterate::ternary(out, self_, tensor1, tensor2)?;
+    value.check_fits(iter.common_dtype().opmath())?;
+    Ok(iter)
+}
+
+/// The `n`-th derivative of `digamma`.
+pub fn polygamma(out: Out<'_>, n: i64, self_: &Tensor) -> Result<TensorIter> {
+    check!(n >= 0, "polygamma(n, x) does not support negative n.");
+    iterate::unary_float(out, self_)
+}
+
+/// The larger one, or the one that is a number.
+pub fn fmax(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<TensorIter> {
+    check_maximum("fmax", self_, other)?;
+    iterate::binary(out, self_, other)
+}
+
+/// The smaller one, or the one that is a number.
+pub fn fmin(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<TensorIter> {
+    check_maximum("fmin", self_, other)?;
+    iterate::binary(out, self_, other)
+}
+
+/// 0, 1, or `values` at zero.
+pub fn heaviside(out: Out<'_>, self_: &Tensor, values: &Tensor) -> Result<TensorIter> {
+    let complex = [Some(self_), Some(values), out.target(0)].into_iter().flatten().any(Tensor::is_complex);
+    check!(!complex, "heaviside is not yet implemented for complex tensors.");
+    let same = self_.dtype() == values.dtype() && out.target(0).is_none_or(|out| out.dtype() == self_.dtype());
+    check!(same, "heaviside is not yet implemented for tensors with different dtypes.");
+    iterate::binary(out, self_, values)
+}
+
+fn check_predicate(name: &str, x: &Tensor, out: Out<'_>) -> Result<()> {
+    if let Some(target) = out.target(0) {
+        check!(target.dtype() == DType::Bool, "{name} does not support non-boolean outputs.");
+    }
+    let refused =
+        if name == "signbit" { "is not implemented for complex tensors." } else { "does not support complex inputs." };
+    check!(!x.is_complex(), "{name} {refused}");
+    Ok(())
+}
+
+/// True for infinity.
+pub fn isposinf(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check_predicate("isposinf", self_, out)?;
+    iterate::predicate(out, self_)
+}
+
+/// True for minus infinity.
+pub fn isneginf(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check_predicate("isneginf", self_, out)?;
+    iterate::predicate(out, self_)
+}
+
+/// True for negative numbers and -0.
+pub fn signbit(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
+    check_predicate("signbit", self_, out)?;
+    iterate::predicate(out, self_)
+}
+
+/// The numbers of `elu` as kernels take them.
+pub(crate) fn elu_numbers(alpha: Scalar, scale: Scalar, input_scale: Scalar) -> [Scalar; 3] {
+    [Scalar::Float(alpha.to_f64() * scale.to_f64()), scale, input_scale]
+}
+
+/// Scaled above 0, an exponential below.
+pub fn elu(out: Out<'_>, self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<TensorIter> {
+    let mut iter = iterate::unary(out, self_)?;
+    iter.set_params(&elu_numbers(alpha, scale, input_scale));
+    Ok(iter)
+}
+
+/// Gradient of `leaky_relu`; from its result only where that tells the sign of the input.
+pub fn leaky_relu_backward(
+    out: Out<'_>,
+    grad: &Tensor,
+    self_: &Tensor,
+    negative_slope: Scalar,
+    self_is_result: bool,
+) -> Result<TensorIter> {
+    check!(
+        !self_is_result || negative_slope.to_f64() >= 0.0,
+        "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused by \
+         calling in-place forward function with a negative slope, please call out-of-place version instead. File an issue at \
+         https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation with negative \
+         slope"
+    );
+    iterate::binary(out, grad, self_)
+}
+
+/// Towards zero by a number.
+pub fn softshrink(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<TensorIter> {
+    let value = lambd.to_f64();
+    check!(value >= 0.0, "lambda must be greater or equal to 0, but found to be {value}.");
+    iterate::unary(out, self_)
+}
+
+/// The logarithm of the odds; a negative parameter stands for no bounds.
+pub fn logit(out: Out<'_>, self_: &Tensor, eps: Option<f64>) -> Result<TensorIter> {
+    let mut iter = iterate::unary_float(out, self_)?;
+    iter.set_params(&[Scalar::Float(eps.unwrap_or(-1.0))]);
+    Ok(iter)
+}
+
+/// Times a weight below 0.
+pub fn _prelu_kernel(out: Out<'_>, self_: &Tensor, weight: &Tensor) -> Result<TensorIter> {
+    iterate::binary(out, self_, weight)
 }

@@ -237,11 +237,14 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> 
     );
     let (sizes, strides) = strides::expand(mask.sizes(), mask.strides(), self_.sizes())?;
     let mask = mask.view_of_storage(sizes, strides, mask.storage_offset())?;
+    tensor_core::overlap::assert_no_partial_overlap(self_.as_impl(), mask.as_impl())?;
+    // Elements that share memory are allowed: some of them are set.
     let mut iter = IterConfig::new()
         .output(Some(self_.as_impl()))
         .input(self_.as_impl())
         .input(mask.as_impl())
         .check_all_same_dtype(false)
+        .check_mem_overlap(false)
         .resize_outputs(false)
         .build()?;
     iter.set_params(&[value]);
@@ -329,7 +332,6 @@ pub fn mse_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    check_reduction(reduction)?;
     let norm = if reduction == 1 { 2.0 / self_.numel() as f64 } else { 2.0 };
     if let Out::Fresh = out {
         let result = Tensor::new_dense(self_.sizes(), self_.dtype(), self_.device())?;
@@ -337,5 +339,114 @@ pub fn mse_loss_backward(
     }
     let mut iter = iterate::ternary(out, grad, self_, target)?;
     iter.set_params(&[Scalar::Float(norm)]);
-    iterate::run(iter, out, "mse_backward_cpu", column(|k| &k.mse_loss_backward))
+    iterate::run(iter, out, "mse_backward_cpu_out", column(|k| &k.mse_loss_backward))
+}
+
+/// `self / other`, rounded down.
+pub fn floor_divide(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iterate::run(iterate::binary(out, self_, other)?, out, "div_floor_cpu", column(|k| &k.div_floor))
+}
+
+/// Gradient of `elu` from its input or result.
+pub fn elu_backward(
+    out: Out<'_>,
+    grad_output: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    self_or_result: &Tensor,
+) -> Result<Tensor> {
+    check!(
+        !is_result || alpha.to_f64() >= 0.0,
+        "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by calling \
+         in-place forward function with a negative slope, please call out-of-place version instead."
+    );
+    let mut iter = iterate::binary(out, grad_output, self_or_result)?;
+    iter.set_params(&crate::meta::pointwise::elu_numbers(alpha, scale, input_scale));
+    let pick = if is_result { column(|k| &k.elu_backward_result) } else { column(|k| &k.elu_backward) };
+    iterate::run(iter, out, "elu_backward_cpu", pick)
+}
+
+/// x between two numbers.
+pub fn hardtanh(out: Out<'_>, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+    check!(self_.dtype() != DType::Bool, "Bool inputs not supported for hardtanh");
+    clamp(out, self_, Some(min_val), Some(max_val))
+}
+
+/// Numbers in place of no-numbers (0) and infinities (the largest and smallest ones).
+pub fn nan_to_num(
+    out: Out<'_>,
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    if let Some(target) = out.target(0) {
+        check!(
+            target.dtype() == self_.dtype(),
+            "nan_to_num: dtype of out: {} should be same as input: {}",
+            target.dtype().cpp_name(),
+            self_.dtype().cpp_name()
+        );
+    }
+    if self_.dtype().is_integral(true) {
+        let slot = out.prepare(0, crate::out::Spec::like(self_.sizes(), self_), &[])?;
+        if !slot.tensor.is_same(self_) {
+            crate::composite::copy::copy_(&slot.tensor, self_, false)?;
+        }
+        return slot.finish();
+    }
+    if self_.is_complex() {
+        bail!(NotImplemented, "\"nan_to_num\" not implemented for '{}'", self_.dtype().cpp_name());
+    }
+    let largest = match self_.dtype() {
+        DType::F16 => 65504.0,
+        DType::BF16 => f64::from(f32::from_bits(0x7f7f_0000)),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    let numbers = [nan.unwrap_or(0.0), posinf.unwrap_or(largest), neginf.unwrap_or(-largest)];
+    let mut iter = iterate::unary(out, self_)?;
+    iter.set_params(&numbers.map(Scalar::Float));
+    iterate::run(iter, out, "nan_to_num", column(|k| &k.nan_to_num))
+}
+
+/// One half of a dimension times the sigmoid of the other.
+pub fn glu(out: Out<'_>, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    check!(self_.dim() > 0, "glu does not support 0-dimensional tensors");
+    let d = strides::wrap_dim(dim, self_.dim())?;
+    let size = self_.sizes()[d];
+    check!(size % 2 == 0, "Halving dimension must be even, but dimension {d} is size {size}");
+    let half = |start: i64| crate::composite::view::narrow(self_, d as i64, start, size / 2);
+    let iter = iterate::binary(out, &half(0)?, &half(size / 2)?)?;
+    iterate::run(iter, out, "glu_cpu", column(|k| &k.glu))
+}
+
+/// The logarithm of the sigmoid, and e to the power of minus the magnitude.
+pub fn log_sigmoid_forward(out: Out<'_>, self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let first = out.target(0);
+    let alone: [&Tensor; 1];
+    let to = match first {
+        Some(target) => {
+            alone = [target];
+            Out::Into(&alone)
+        }
+        None => Out::Fresh,
+    };
+    let output = iterate::run(iterate::unary(to, self_)?, to, "log_sigmoid_cpu", column(|k| &k.log_sigmoid))?;
+    let buffer = ops::exp(&ops::neg(&ops::abs(self_)?)?)?;
+    match out.target(1) {
+        None => Ok((output, buffer)),
+        Some(target) => {
+            crate::out::copy_into(target, &buffer)?;
+            Ok((output, Tensor::clone(target)))
+        }
+    }
+}
+
+/// Gradient of the logarithm of the sigmoid.
+pub fn log_sigmoid_backward(out: Out<'_>, grad_output: &Tensor, self_: &Tensor, _buffer: &Tensor) -> Result<Tensor> {
+    let iter = iterate::binary(out, grad_output, self_)?;
+    iterate::run(iter, out, "log_sigmoid_backward_cpu", column(|k| &k.log_sigmoid_backward))
 }

@@ -68,7 +68,6 @@ fn backward(
     names: [&str; 2],
     pick: fn(&SoftmaxKernels) -> &Columns<ScanBackwardKernel>,
 ) -> Result<Tensor> {
-    let d = wrap_dim(dim, grad.dim())?;
     check!(
         grad.sizes() == output.sizes(),
         "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but {} does not equal \
@@ -76,8 +75,14 @@ fn backward(
         show(grad.sizes()),
         show(output.sizes())
     );
-    let found = if input_dtype == DType::F16 { input_dtype } else { output.dtype() };
-    for found in [output.dtype(), found] {
+    let d = wrap_dim(dim, grad.dim())?;
+    let prepare = || -> Result<Slot> { out.prepare(0, Spec::like(grad.sizes(), grad), &[grad, output]) };
+    if grad.is_meta() || grad.numel() == 0 {
+        return prepare()?.finish();
+    }
+    let kernel = pick(kernels::softmax(grad.device())?).get(grad.dtype(), names[usize::from(is_inner(grad, d))])?;
+    let half = input_dtype == DType::F16 && grad.dtype() == DType::F32;
+    for found in [output.dtype(), if half { input_dtype } else { output.dtype() }] {
         check!(
             found == grad.dtype(),
             "expected scalar type {} but found {}",
@@ -85,11 +90,6 @@ fn backward(
             found.cpp_name()
         );
     }
-    let prepare = || -> Result<Slot> { out.prepare(0, Spec::like(grad.sizes(), grad), &[grad, output]) };
-    if grad.is_meta() || grad.numel() == 0 {
-        return prepare()?.finish();
-    }
-    let kernel = pick(kernels::softmax(grad.device())?).get(grad.dtype(), names[usize::from(is_inner(grad, d))])?;
     let slot = prepare()?;
     kernel(&middle(&slot.tensor, d)?, &middle(&dense(grad)?, d)?, &middle(&dense(output)?, d)?)?;
     slot.finish()

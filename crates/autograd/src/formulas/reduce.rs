@@ -132,7 +132,8 @@ pub fn value_selecting_backward(
     ops::scatter_src(&zeros, dim, &ops::unsqueeze(indices, dim)?, &ops::unsqueeze(grad, dim)?)
 }
 
-/// Gradient of a variance: 2 (x - mean) / (N - correction).
+/// Gradient of a variance: 2 (x - mean) / (N - correction). Without degrees of freedom, that of a variance of everything is
+/// infinite; over named dimensions the formula stays as it is, and N is 1 where they are none.
 pub fn var_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -140,17 +141,20 @@ pub fn var_backward(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let mask = dim_mask(dim, x.dim())?;
-    let count: i64 = x.sizes().iter().enumerate().filter(|(d, _)| mask & 1 << d != 0).map(|(_, &size)| size).product();
+    let dim = if x.dim() == 0 { None } else { dim };
+    let count = match dim {
+        None => x.numel(),
+        Some(dims) => dims.iter().map(|&d| x.size(d)).product::<Result<i64>>()?,
+    };
     let freedom = count as f64 - correction.map_or(1.0, Scalar::to_f64);
     let grad = restore(grad, x.sizes(), dim, keepdim)?;
-    let centred = ops::sub(x, &ops::mean_dim(x, dim, true, None)?, 1)?;
-    if freedom <= 0.0 {
-        let nowhere = ops::mul_scalar(&centred, f64::INFINITY)?;
-        let flat = ops::eq_scalar(&centred, 0)?;
-        return ops::mul(&grad, &ops::masked_fill_scalar(&nowhere, &flat, f64::NAN)?);
+    let mean = ops::mean_dim(x, dim, true, None)?;
+    if dim.is_none() && freedom <= 0.0 {
+        let nowhere = ops::full(&[], f64::INFINITY, Some(grad.dtype()), None, Some(x.device()), None)?;
+        let none = ops::full(&[], f64::NAN, Some(grad.dtype()), None, Some(x.device()), None)?;
+        return ops::mul(&grad, &ops::where_self(&ops::eq(x, &mean)?, &none, &nowhere)?);
     }
-    ops::mul(&ops::mul_scalar(&grad, 2.0 / freedom)?, &centred)
+    ops::mul(&ops::mul_scalar(&grad, 2.0 / freedom)?, &ops::sub(x, &mean, 1)?)
 }
 
 /// Gradient of a p-norm.

@@ -10,14 +10,19 @@ use crate::isa::Isa;
 use crate::loops::{Elementwise, map};
 use crate::simd::{Arith, Floating, Integer, Math, Number, Ordered, Real, RealFloating, RealMath, Value};
 
+/// True where a factor of 1 changes nothing. It does change complex numbers: infinities times its imaginary part are none.
+fn plain<T: Number>(iter: &TensorIter) -> bool {
+    iter.param(0).equals(1.0) && !T::DTYPE.is_complex()
+}
+
 /// `a + alpha * b`; parameter: alpha. `Bool` adds with or.
 pub fn add<I: Isa, T: Number>(iter: &TensorIter) -> Result<()> {
-    if iter.param(0).equals(1.0) { sum::<I, T>(iter) } else { sum_scaled::<I, T>(iter) }
+    if plain::<T>(iter) { sum::<I, T>(iter) } else { sum_scaled::<I, T>(iter) }
 }
 
 /// `a - alpha * b`; parameter: alpha.
 pub fn sub<I: Isa, T: Number>(iter: &TensorIter) -> Result<()> {
-    if iter.param(0).equals(1.0) { difference::<I, T>(iter) } else { difference_scaled::<I, T>(iter) }
+    if plain::<T>(iter) { difference::<I, T>(iter) } else { difference_scaled::<I, T>(iter) }
 }
 
 elementwise! {

@@ -32,6 +32,11 @@ fn out_of_range_in_self(_: i64, _: usize, _: i64) -> Error {
     Error::new(ErrorKind::Index, "index out of range in self")
 }
 
+/// Of upstream's kernel for the second dimension.
+fn out_of_data_bounds(index: i64, _: usize, size: i64) -> Error {
+    Error::runtime(format!("INDICES element is out of DATA bounds, id={index} axis_dim={size}"))
+}
+
 fn out_of_bounds(index: i64, _: usize, size: i64) -> Error {
     Error::runtime(format!("index {index} is out of bounds for dimension 0 with size {size}"))
 }
@@ -78,7 +83,10 @@ pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> R
     }
     let slot = out.prepare(0, Spec::like(&sizes, self_), &[self_, index])?;
     if !slot.is_meta() {
-        let plan = plan_dim(self_, d, index, Bounds { wrap: false, refuse: out_of_range_in_self })?;
+        let many = self_.dim() > 1 && index.numel() > 0;
+        check!(!many || self_.sizes()[d] > 0, "index_select(): self indexing axis dim should be positive");
+        let refuse = if many && d == 1 { out_of_data_bounds } else { out_of_range_in_self };
+        let plan = plan_dim(self_, d, index, Bounds { wrap: false, refuse })?;
         kernels::indexing(self_.device())?.index.get(self_.dtype(), "index_select")?(&slot.tensor, &plan)?;
     }
     slot.finish()
