@@ -21,6 +21,7 @@ mod repeating;
 pub mod scalar;
 mod softmax;
 mod sorting;
+mod special;
 mod view;
 mod view_copy;
 
@@ -46,6 +47,7 @@ pub use reduce::*;
 pub use repeating::*;
 pub use softmax::*;
 pub use sorting::*;
+pub use special::*;
 pub use view::*;
 pub use view_copy::*;
 

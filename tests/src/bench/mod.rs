@@ -45,6 +45,8 @@ pub struct Workload {
     #[serde(default = "one_group")]
     pub groups: i64,
     #[serde(default)]
+    pub k: i64,
+    #[serde(default)]
     pub tokens: i64,
     #[serde(default)]
     pub channels: Vec<i64>,

@@ -35,9 +35,11 @@ pub fn job(workload: &Workload) -> Result<Option<Job>> {
 }
 
 fn plain(workload: &Workload) -> Result<Option<Job>> {
-    let a = workload.input(0)?;
+    let (a, k) = (workload.input(0)?, workload.k);
     match workload.op.as_str() {
         "sum" => unrecorded(move || a.sum()),
+        "sort" => unrecorded(move || a.sort()),
+        "topk" => unrecorded(move || a.topk(k)),
         "mean" => unrecorded(move || a.mean()),
         "max" => unrecorded(move || a.max()),
         "argmax" => unrecorded(move || a.argmax()),

@@ -247,3 +247,15 @@ pub fn new_ones(
 ) -> Result<Tensor> {
     new_full(self_, size, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
+
+/// A number as a 0-dim tensor.
+pub fn scalar_tensor(
+    s: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or_else(tensor_core::promotion::default_dtype);
+    full(&[], s, Some(dtype), layout, device, pin_memory)
+}

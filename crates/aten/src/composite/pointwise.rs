@@ -1,6 +1,14 @@
 //! Element-wise operators made of others: `where` with numbers, masked fills out of place, old names.
 
+mod activation;
+mod aliases;
+mod predicates;
+
 use tensor_core::{Result, Scalar, strides};
+
+pub use activation::*;
+pub use aliases::*;
+pub use predicates::*;
 
 use crate::{Tensor, ops};
 

@@ -493,6 +493,45 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type ScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static SCALAR_TENSOR: Op<ScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::scalar_tensor",
+        schema: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::scalar_tensor")?;
+            stack
+                .push(
+                    ops::scalar_tensor(
+                            a.scalar(0)?,
+                            a.opt_dtype(1)?,
+                            a.opt_layout(2)?,
+                            a.opt_device(3)?,
+                            a.opt_bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
+    pub static SCALAR_TENSOR_OUT: Op<ScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::scalar_tensor.out",
+        schema: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::scalar_tensor")?;
+            stack.push(ops::scalar_tensor_out(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -756,6 +795,31 @@ pub mod ops {
     ) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::NEW_ONES.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
+    }
+    /// A number as a 0-dim tensor.
+    ///
+    /// `aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn scalar_tensor(
+        s: impl Into<Scalar>,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::SCALAR_TENSOR
+            .kernel(keys)?(keys, s.into(), dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`scalar_tensor`].
+    ///
+    /// `aten::scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn scalar_tensor_out<'a>(
+        s: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::SCALAR_TENSOR_OUT.kernel(keys)?(keys, s.into(), out)?;
+        Ok(out)
     }
 }
 pub mod native {
@@ -1034,6 +1098,28 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::factory::new_ones(self_, size, dtype, layout, device, pin_memory)
     }
+    pub fn scalar_tensor(
+        _: DispatchKeySet,
+        s: Scalar,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::scalar_tensor(s, dtype, layout, device, pin_memory)
+    }
+    pub fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::factory::scalar_tensor(
+                s,
+                Some(out.dtype()),
+                None,
+                Some(out.device()),
+                None,
+            )?,
+        )
+    }
 }
 impl Tensor {
     /// See [`ops::new_empty`].
@@ -1137,6 +1223,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::NEW_FULL,
     &op::NEW_ZEROS,
     &op::NEW_ONES,
+    &op::SCALAR_TENSOR,
+    &op::SCALAR_TENSOR_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1245,6 +1333,18 @@ static KERNELS: &[Registration] = &[
         &op::NEW_ONES,
         DispatchKey::CompositeExplicitAutograd,
         &(native::new_ones as op::NewOnesFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::SCALAR_TENSOR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::scalar_tensor as op::ScalarTensorFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::SCALAR_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::scalar_tensor_out as op::ScalarTensorOutFn),
         "aten/src/composite/factory.rs",
     ),
 ];

@@ -673,14 +673,38 @@ pub fn optim(device: Device) -> Result<&'static OptimKernels> {
 pub struct PointwiseKernels {
     /// `abs_cpu`
     pub abs: Columns<IterKernel>,
+    /// `acos_vml_cpu`
+    pub acos: Columns<IterKernel>,
+    /// `acosh_vml_cpu`
+    pub acosh: Columns<IterKernel>,
     /// `add_stub`
     pub add: Columns<IterKernel>,
     /// `addcdiv_cpu_out`
     pub addcdiv: Columns<IterKernel>,
     /// `addcmul_cpu_out`
     pub addcmul: Columns<IterKernel>,
+    /// `asin_vml_cpu`
+    pub asin: Columns<IterKernel>,
+    /// `asinh_vml_cpu`
+    pub asinh: Columns<IterKernel>,
+    /// `atan_vml_cpu`
+    pub atan: Columns<IterKernel>,
+    /// `atan2_cpu`
+    pub atan2: Columns<IterKernel>,
+    /// `atanh_vml_cpu`
+    pub atanh: Columns<IterKernel>,
+    /// `bitwise_and_cpu`
+    pub bitwise_and: Columns<IterKernel>,
+    /// `lshift_cpu`
+    pub bitwise_left_shift: Columns<IterKernel>,
     /// `bitwise_not_cpu`
     pub bitwise_not: Columns<IterKernel>,
+    /// `bitwise_or_cpu`
+    pub bitwise_or: Columns<IterKernel>,
+    /// `rshift_cpu`
+    pub bitwise_right_shift: Columns<IterKernel>,
+    /// `bitwise_xor_cpu`
+    pub bitwise_xor: Columns<IterKernel>,
     /// `ceil_vml_cpu`
     pub ceil: Columns<IterKernel>,
     /// `clamp_scalar_cpu`
@@ -693,46 +717,138 @@ pub struct PointwiseKernels {
     pub clamp_tensor: Columns<IterKernel>,
     /// `conj_cpu`
     pub conj_physical: Columns<IterKernel>,
+    /// `copysign_cpu`
+    pub copysign: Columns<IterKernel>,
     /// `cos_vml_cpu`
     pub cos: Columns<IterKernel>,
+    /// `cosh_vml_cpu`
+    pub cosh: Columns<IterKernel>,
+    /// `digamma`
+    pub digamma: Columns<IterKernel>,
     /// `div_cpu`
     pub div: Columns<IterKernel>,
     /// `div_floor_cpu`
     pub div_floor: Columns<IterKernel>,
     /// `div_trunc_cpu`
     pub div_trunc: Columns<IterKernel>,
+    /// `elu_cpu`
+    pub elu: Columns<IterKernel>,
+    /// `elu_backward_cpu`
+    pub elu_backward: Columns<IterKernel>,
+    /// `elu_backward_cpu`
+    pub elu_backward_result: Columns<IterKernel>,
+    /// `entr_cpu`
+    pub entr: Columns<IterKernel>,
     /// `eq_cpu`
     pub eq: Columns<IterKernel>,
     /// `erf_vml_cpu`
     pub erf: Columns<IterKernel>,
+    /// `erfc_vml_cpu`
+    pub erfc: Columns<IterKernel>,
+    /// `erfinv_vml_cpu`
+    pub erfinv: Columns<IterKernel>,
     /// `exp_vml_cpu`
     pub exp: Columns<IterKernel>,
+    /// `exp2_vml_cpu`
+    pub exp2: Columns<IterKernel>,
+    /// `expm1_vml_cpu`
+    pub expm1: Columns<IterKernel>,
     /// `floor_vml_cpu`
     pub floor: Columns<IterKernel>,
+    /// `fmax_cpu`
+    pub fmax: Columns<IterKernel>,
+    /// `fmin_cpu`
+    pub fmin: Columns<IterKernel>,
+    /// `fmod_cpu`
+    pub fmod: Columns<IterKernel>,
+    /// `frac_vml_cpu`
+    pub frac: Columns<IterKernel>,
+    /// `gcd_cpu`
+    pub gcd: Columns<IterKernel>,
     /// `ge_cpu`
     pub ge: Columns<IterKernel>,
     /// `GeluKernelImpl`
     pub gelu: Columns<IterKernel>,
     /// `GeluBackwardKernelImpl`
     pub gelu_backward: Columns<IterKernel>,
+    /// `glu_cpu`
+    pub glu: Columns<IterKernel>,
     /// `gt_cpu`
     pub gt: Columns<IterKernel>,
+    /// `hardshrink_cpu`
+    pub hardshrink: Columns<IterKernel>,
+    /// `hardsigmoid_cpu`
+    pub hardsigmoid: Columns<IterKernel>,
+    /// `hardsigmoid_backward_cpu`
+    pub hardsigmoid_backward: Columns<IterKernel>,
+    /// `hardswish_cpu`
+    pub hardswish: Columns<IterKernel>,
+    /// `hardswish_backward_cpu`
+    pub hardswish_backward: Columns<IterKernel>,
+    /// `hardtanh_backward_cpu`
+    pub hardtanh_backward: Columns<IterKernel>,
+    /// `heaviside_cpu`
+    pub heaviside: Columns<IterKernel>,
+    /// `hypot_cpu`
+    pub hypot: Columns<IterKernel>,
+    /// `i0_vml_cpu`
+    pub i0: Columns<IterKernel>,
+    /// `i0e_cpu`
+    pub i0e: Columns<IterKernel>,
+    /// `i1_cpu`
+    pub i1: Columns<IterKernel>,
+    /// `i1e_cpu`
+    pub i1e: Columns<IterKernel>,
+    /// `igamma_cpu`
+    pub igamma: Columns<IterKernel>,
+    /// `igammac_cpu`
+    pub igammac: Columns<IterKernel>,
     /// `isnan`
     pub isnan: Columns<IterKernel>,
+    /// `isneginf`
+    pub isneginf: Columns<IterKernel>,
+    /// `isposinf`
+    pub isposinf: Columns<IterKernel>,
+    /// `lcm_cpu`
+    pub lcm: Columns<IterKernel>,
     /// `le_cpu`
     pub le: Columns<IterKernel>,
+    /// `leaky_relu_cpu`
+    pub leaky_relu: Columns<IterKernel>,
+    /// `leaky_relu_backward_cpu`
+    pub leaky_relu_backward: Columns<IterKernel>,
     /// `lerp_kernel_scalar`
     pub lerp_scalar: Columns<IterKernel>,
     /// `lerp_kernel_tensor`
     pub lerp_tensor: Columns<IterKernel>,
+    /// `lgamma_vml_cpu`
+    pub lgamma: Columns<IterKernel>,
     /// `log_vml_cpu`
     pub log: Columns<IterKernel>,
+    /// `log10_vml_cpu`
+    pub log10: Columns<IterKernel>,
+    /// `log1p_vml_cpu`
+    pub log1p: Columns<IterKernel>,
+    /// `log2_vml_cpu`
+    pub log2: Columns<IterKernel>,
+    /// `log_sigmoid_cpu`
+    pub log_sigmoid: Columns<IterKernel>,
+    /// `log_sigmoid_backward_cpu`
+    pub log_sigmoid_backward: Columns<IterKernel>,
+    /// `logaddexp_cpu`
+    pub logaddexp: Columns<IterKernel>,
+    /// `logaddexp2_cpu`
+    pub logaddexp2: Columns<IterKernel>,
     /// `logical_and_cpu`
     pub logical_and: Columns<IterKernel>,
     /// `logical_not_cpu`
     pub logical_not: Columns<IterKernel>,
     /// `logical_or_cpu`
     pub logical_or: Columns<IterKernel>,
+    /// `logical_xor_cpu`
+    pub logical_xor: Columns<IterKernel>,
+    /// `logit_cpu`
+    pub logit: Columns<IterKernel>,
     /// `lt_cpu`
     pub lt: Columns<IterKernel>,
     /// `masked_fill`
@@ -741,44 +857,74 @@ pub struct PointwiseKernels {
     pub maximum: Columns<IterKernel>,
     /// `minimum_cpu`
     pub minimum: Columns<IterKernel>,
+    /// `mish_cpu`
+    pub mish: Columns<IterKernel>,
     /// `mse_cpu`
     pub mse_loss: Columns<IterKernel>,
     /// `mse_backward_cpu_out`
     pub mse_loss_backward: Columns<IterKernel>,
     /// `mul_cpu`
     pub mul: Columns<IterKernel>,
+    /// `nan_to_num`
+    pub nan_to_num: Columns<IterKernel>,
+    /// `ndtri_cpu`
+    pub ndtri: Columns<IterKernel>,
     /// `ne_cpu`
     pub ne: Columns<IterKernel>,
     /// `neg_cpu`
     pub neg: Columns<IterKernel>,
+    /// `nextafter_cpu`
+    pub nextafter: Columns<IterKernel>,
+    /// `polygamma`
+    pub polygamma: Columns<IterKernel>,
     /// `pow`
     pub pow: Columns<IterKernel>,
     /// `pow`
     pub pow_tensor_scalar: Columns<IterKernel>,
+    /// `prelu_cpu`
+    pub prelu: Columns<IterKernel>,
     /// `reciprocal_cpu`
     pub reciprocal: Columns<IterKernel>,
     /// `clamp_min_scalar_cpu`
     pub relu: Columns<IterKernel>,
+    /// `remainder_cpu`
+    pub remainder: Columns<IterKernel>,
     /// `round_vml_cpu`
     pub round: Columns<IterKernel>,
     /// `rsqrt_cpu`
     pub rsqrt: Columns<IterKernel>,
+    /// `sgn_cpu`
+    pub sgn: Columns<IterKernel>,
     /// `sigmoid_cpu`
     pub sigmoid: Columns<IterKernel>,
     /// `sigmoid_backward_cpu`
     pub sigmoid_backward: Columns<IterKernel>,
     /// `sign_cpu`
     pub sign: Columns<IterKernel>,
+    /// `signbit_cpu`
+    pub signbit: Columns<IterKernel>,
     /// `silu_cpu`
     pub silu: Columns<IterKernel>,
     /// `silu_backward_cpu`
     pub silu_backward: Columns<IterKernel>,
     /// `sin_vml_cpu`
     pub sin: Columns<IterKernel>,
+    /// `sinc_cpu`
+    pub sinc: Columns<IterKernel>,
+    /// `sinh_vml_cpu`
+    pub sinh: Columns<IterKernel>,
+    /// `softplus_cpu`
+    pub softplus: Columns<IterKernel>,
+    /// `softplus_backward_cpu`
+    pub softplus_backward: Columns<IterKernel>,
+    /// `softshrink_cpu`
+    pub softshrink: Columns<IterKernel>,
     /// `sqrt_vml_cpu`
     pub sqrt: Columns<IterKernel>,
     /// `add_stub`
     pub sub: Columns<IterKernel>,
+    /// `tan_vml_cpu`
+    pub tan: Columns<IterKernel>,
     /// `tanh_vml_cpu`
     pub tanh: Columns<IterKernel>,
     /// `tanh_backward_cpu`
@@ -791,104 +937,225 @@ pub struct PointwiseKernels {
     pub trunc: Columns<IterKernel>,
     /// `where_cpu`
     pub where_self: Columns<IterKernel>,
+    /// `xlog1py_cpu`
+    pub xlog1py: Columns<IterKernel>,
+    /// `xlogy_cpu`
+    pub xlogy: Columns<IterKernel>,
+    /// `zeta`
+    pub zeta: Columns<IterKernel>,
 }
 impl PointwiseKernels {
     /// No kernel at all: what a backend fills up with.
     pub const NONE: Self = Self {
         abs: Columns::NONE,
+        acos: Columns::NONE,
+        acosh: Columns::NONE,
         add: Columns::NONE,
         addcdiv: Columns::NONE,
         addcmul: Columns::NONE,
+        asin: Columns::NONE,
+        asinh: Columns::NONE,
+        atan: Columns::NONE,
+        atan2: Columns::NONE,
+        atanh: Columns::NONE,
+        bitwise_and: Columns::NONE,
+        bitwise_left_shift: Columns::NONE,
         bitwise_not: Columns::NONE,
+        bitwise_or: Columns::NONE,
+        bitwise_right_shift: Columns::NONE,
+        bitwise_xor: Columns::NONE,
         ceil: Columns::NONE,
         clamp: Columns::NONE,
         clamp_max: Columns::NONE,
         clamp_min: Columns::NONE,
         clamp_tensor: Columns::NONE,
         conj_physical: Columns::NONE,
+        copysign: Columns::NONE,
         cos: Columns::NONE,
+        cosh: Columns::NONE,
+        digamma: Columns::NONE,
         div: Columns::NONE,
         div_floor: Columns::NONE,
         div_trunc: Columns::NONE,
+        elu: Columns::NONE,
+        elu_backward: Columns::NONE,
+        elu_backward_result: Columns::NONE,
+        entr: Columns::NONE,
         eq: Columns::NONE,
         erf: Columns::NONE,
+        erfc: Columns::NONE,
+        erfinv: Columns::NONE,
         exp: Columns::NONE,
+        exp2: Columns::NONE,
+        expm1: Columns::NONE,
         floor: Columns::NONE,
+        fmax: Columns::NONE,
+        fmin: Columns::NONE,
+        fmod: Columns::NONE,
+        frac: Columns::NONE,
+        gcd: Columns::NONE,
         ge: Columns::NONE,
         gelu: Columns::NONE,
         gelu_backward: Columns::NONE,
+        glu: Columns::NONE,
         gt: Columns::NONE,
+        hardshrink: Columns::NONE,
+        hardsigmoid: Columns::NONE,
+        hardsigmoid_backward: Columns::NONE,
+        hardswish: Columns::NONE,
+        hardswish_backward: Columns::NONE,
+        hardtanh_backward: Columns::NONE,
+        heaviside: Columns::NONE,
+        hypot: Columns::NONE,
+        i0: Columns::NONE,
+        i0e: Columns::NONE,
+        i1: Columns::NONE,
+        i1e: Columns::NONE,
+        igamma: Columns::NONE,
+        igammac: Columns::NONE,
         isnan: Columns::NONE,
+        isneginf: Columns::NONE,
+        isposinf: Columns::NONE,
+        lcm: Columns::NONE,
         le: Columns::NONE,
+        leaky_relu: Columns::NONE,
+        leaky_relu_backward: Columns::NONE,
         lerp_scalar: Columns::NONE,
         lerp_tensor: Columns::NONE,
+        lgamma: Columns::NONE,
         log: Columns::NONE,
+        log10: Columns::NONE,
+        log1p: Columns::NONE,
+        log2: Columns::NONE,
+        log_sigmoid: Columns::NONE,
+        log_sigmoid_backward: Columns::NONE,
+        logaddexp: Columns::NONE,
+        logaddexp2: Columns::NONE,
         logical_and: Columns::NONE,
         logical_not: Columns::NONE,
         logical_or: Columns::NONE,
+        logical_xor: Columns::NONE,
+        logit: Columns::NONE,
         lt: Columns::NONE,
         masked_fill: Columns::NONE,
         maximum: Columns::NONE,
         minimum: Columns::NONE,
+        mish: Columns::NONE,
         mse_loss: Columns::NONE,
         mse_loss_backward: Columns::NONE,
         mul: Columns::NONE,
+        nan_to_num: Columns::NONE,
+        ndtri: Columns::NONE,
         ne: Columns::NONE,
         neg: Columns::NONE,
+        nextafter: Columns::NONE,
+        polygamma: Columns::NONE,
         pow: Columns::NONE,
         pow_tensor_scalar: Columns::NONE,
+        prelu: Columns::NONE,
         reciprocal: Columns::NONE,
         relu: Columns::NONE,
+        remainder: Columns::NONE,
         round: Columns::NONE,
         rsqrt: Columns::NONE,
+        sgn: Columns::NONE,
         sigmoid: Columns::NONE,
         sigmoid_backward: Columns::NONE,
         sign: Columns::NONE,
+        signbit: Columns::NONE,
         silu: Columns::NONE,
         silu_backward: Columns::NONE,
         sin: Columns::NONE,
+        sinc: Columns::NONE,
+        sinh: Columns::NONE,
+        softplus: Columns::NONE,
+        softplus_backward: Columns::NONE,
+        softshrink: Columns::NONE,
         sqrt: Columns::NONE,
         sub: Columns::NONE,
+        tan: Columns::NONE,
         tanh: Columns::NONE,
         tanh_backward: Columns::NONE,
         threshold: Columns::NONE,
         threshold_backward: Columns::NONE,
         trunc: Columns::NONE,
         where_self: Columns::NONE,
+        xlog1py: Columns::NONE,
+        xlogy: Columns::NONE,
+        zeta: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
-            ("abs", self.abs.dtypes()), ("add", self.add.dtypes()), ("addcdiv", self
-            .addcdiv.dtypes()), ("addcmul", self.addcmul.dtypes()), ("bitwise_not", self
-            .bitwise_not.dtypes()), ("ceil", self.ceil.dtypes()), ("clamp", self.clamp
-            .dtypes()), ("clamp_max", self.clamp_max.dtypes()), ("clamp_min", self
-            .clamp_min.dtypes()), ("clamp_tensor", self.clamp_tensor.dtypes()),
-            ("conj_physical", self.conj_physical.dtypes()), ("cos", self.cos.dtypes()),
-            ("div", self.div.dtypes()), ("div_floor", self.div_floor.dtypes()),
-            ("div_trunc", self.div_trunc.dtypes()), ("eq", self.eq.dtypes()), ("erf",
-            self.erf.dtypes()), ("exp", self.exp.dtypes()), ("floor", self.floor
-            .dtypes()), ("ge", self.ge.dtypes()), ("gelu", self.gelu.dtypes()),
-            ("gelu_backward", self.gelu_backward.dtypes()), ("gt", self.gt.dtypes()),
-            ("isnan", self.isnan.dtypes()), ("le", self.le.dtypes()), ("lerp_scalar",
-            self.lerp_scalar.dtypes()), ("lerp_tensor", self.lerp_tensor.dtypes()),
-            ("log", self.log.dtypes()), ("logical_and", self.logical_and.dtypes()),
+            ("abs", self.abs.dtypes()), ("acos", self.acos.dtypes()), ("acosh", self
+            .acosh.dtypes()), ("add", self.add.dtypes()), ("addcdiv", self.addcdiv
+            .dtypes()), ("addcmul", self.addcmul.dtypes()), ("asin", self.asin.dtypes()),
+            ("asinh", self.asinh.dtypes()), ("atan", self.atan.dtypes()), ("atan2", self
+            .atan2.dtypes()), ("atanh", self.atanh.dtypes()), ("bitwise_and", self
+            .bitwise_and.dtypes()), ("bitwise_left_shift", self.bitwise_left_shift
+            .dtypes()), ("bitwise_not", self.bitwise_not.dtypes()), ("bitwise_or", self
+            .bitwise_or.dtypes()), ("bitwise_right_shift", self.bitwise_right_shift
+            .dtypes()), ("bitwise_xor", self.bitwise_xor.dtypes()), ("ceil", self.ceil
+            .dtypes()), ("clamp", self.clamp.dtypes()), ("clamp_max", self.clamp_max
+            .dtypes()), ("clamp_min", self.clamp_min.dtypes()), ("clamp_tensor", self
+            .clamp_tensor.dtypes()), ("conj_physical", self.conj_physical.dtypes()),
+            ("copysign", self.copysign.dtypes()), ("cos", self.cos.dtypes()), ("cosh",
+            self.cosh.dtypes()), ("digamma", self.digamma.dtypes()), ("div", self.div
+            .dtypes()), ("div_floor", self.div_floor.dtypes()), ("div_trunc", self
+            .div_trunc.dtypes()), ("elu", self.elu.dtypes()), ("elu_backward", self
+            .elu_backward.dtypes()), ("elu_backward_result", self.elu_backward_result
+            .dtypes()), ("entr", self.entr.dtypes()), ("eq", self.eq.dtypes()), ("erf",
+            self.erf.dtypes()), ("erfc", self.erfc.dtypes()), ("erfinv", self.erfinv
+            .dtypes()), ("exp", self.exp.dtypes()), ("exp2", self.exp2.dtypes()),
+            ("expm1", self.expm1.dtypes()), ("floor", self.floor.dtypes()), ("fmax", self
+            .fmax.dtypes()), ("fmin", self.fmin.dtypes()), ("fmod", self.fmod.dtypes()),
+            ("frac", self.frac.dtypes()), ("gcd", self.gcd.dtypes()), ("ge", self.ge
+            .dtypes()), ("gelu", self.gelu.dtypes()), ("gelu_backward", self
+            .gelu_backward.dtypes()), ("glu", self.glu.dtypes()), ("gt", self.gt
+            .dtypes()), ("hardshrink", self.hardshrink.dtypes()), ("hardsigmoid", self
+            .hardsigmoid.dtypes()), ("hardsigmoid_backward", self.hardsigmoid_backward
+            .dtypes()), ("hardswish", self.hardswish.dtypes()), ("hardswish_backward",
+            self.hardswish_backward.dtypes()), ("hardtanh_backward", self
+            .hardtanh_backward.dtypes()), ("heaviside", self.heaviside.dtypes()),
+            ("hypot", self.hypot.dtypes()), ("i0", self.i0.dtypes()), ("i0e", self.i0e
+            .dtypes()), ("i1", self.i1.dtypes()), ("i1e", self.i1e.dtypes()), ("igamma",
+            self.igamma.dtypes()), ("igammac", self.igammac.dtypes()), ("isnan", self
+            .isnan.dtypes()), ("isneginf", self.isneginf.dtypes()), ("isposinf", self
+            .isposinf.dtypes()), ("lcm", self.lcm.dtypes()), ("le", self.le.dtypes()),
+            ("leaky_relu", self.leaky_relu.dtypes()), ("leaky_relu_backward", self
+            .leaky_relu_backward.dtypes()), ("lerp_scalar", self.lerp_scalar.dtypes()),
+            ("lerp_tensor", self.lerp_tensor.dtypes()), ("lgamma", self.lgamma.dtypes()),
+            ("log", self.log.dtypes()), ("log10", self.log10.dtypes()), ("log1p", self
+            .log1p.dtypes()), ("log2", self.log2.dtypes()), ("log_sigmoid", self
+            .log_sigmoid.dtypes()), ("log_sigmoid_backward", self.log_sigmoid_backward
+            .dtypes()), ("logaddexp", self.logaddexp.dtypes()), ("logaddexp2", self
+            .logaddexp2.dtypes()), ("logical_and", self.logical_and.dtypes()),
             ("logical_not", self.logical_not.dtypes()), ("logical_or", self.logical_or
+            .dtypes()), ("logical_xor", self.logical_xor.dtypes()), ("logit", self.logit
             .dtypes()), ("lt", self.lt.dtypes()), ("masked_fill", self.masked_fill
             .dtypes()), ("maximum", self.maximum.dtypes()), ("minimum", self.minimum
-            .dtypes()), ("mse_loss", self.mse_loss.dtypes()), ("mse_loss_backward", self
-            .mse_loss_backward.dtypes()), ("mul", self.mul.dtypes()), ("ne", self.ne
-            .dtypes()), ("neg", self.neg.dtypes()), ("pow", self.pow.dtypes()),
-            ("pow_tensor_scalar", self.pow_tensor_scalar.dtypes()), ("reciprocal", self
-            .reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("round", self.round
-            .dtypes()), ("rsqrt", self.rsqrt.dtypes()), ("sigmoid", self.sigmoid
-            .dtypes()), ("sigmoid_backward", self.sigmoid_backward.dtypes()), ("sign",
-            self.sign.dtypes()), ("silu", self.silu.dtypes()), ("silu_backward", self
-            .silu_backward.dtypes()), ("sin", self.sin.dtypes()), ("sqrt", self.sqrt
-            .dtypes()), ("sub", self.sub.dtypes()), ("tanh", self.tanh.dtypes()),
-            ("tanh_backward", self.tanh_backward.dtypes()), ("threshold", self.threshold
-            .dtypes()), ("threshold_backward", self.threshold_backward.dtypes()),
-            ("trunc", self.trunc.dtypes()), ("where_self", self.where_self.dtypes())
+            .dtypes()), ("mish", self.mish.dtypes()), ("mse_loss", self.mse_loss
+            .dtypes()), ("mse_loss_backward", self.mse_loss_backward.dtypes()), ("mul",
+            self.mul.dtypes()), ("nan_to_num", self.nan_to_num.dtypes()), ("ndtri", self
+            .ndtri.dtypes()), ("ne", self.ne.dtypes()), ("neg", self.neg.dtypes()),
+            ("nextafter", self.nextafter.dtypes()), ("polygamma", self.polygamma
+            .dtypes()), ("pow", self.pow.dtypes()), ("pow_tensor_scalar", self
+            .pow_tensor_scalar.dtypes()), ("prelu", self.prelu.dtypes()), ("reciprocal",
+            self.reciprocal.dtypes()), ("relu", self.relu.dtypes()), ("remainder", self
+            .remainder.dtypes()), ("round", self.round.dtypes()), ("rsqrt", self.rsqrt
+            .dtypes()), ("sgn", self.sgn.dtypes()), ("sigmoid", self.sigmoid.dtypes()),
+            ("sigmoid_backward", self.sigmoid_backward.dtypes()), ("sign", self.sign
+            .dtypes()), ("signbit", self.signbit.dtypes()), ("silu", self.silu.dtypes()),
+            ("silu_backward", self.silu_backward.dtypes()), ("sin", self.sin.dtypes()),
+            ("sinc", self.sinc.dtypes()), ("sinh", self.sinh.dtypes()), ("softplus", self
+            .softplus.dtypes()), ("softplus_backward", self.softplus_backward.dtypes()),
+            ("softshrink", self.softshrink.dtypes()), ("sqrt", self.sqrt.dtypes()),
+            ("sub", self.sub.dtypes()), ("tan", self.tan.dtypes()), ("tanh", self.tanh
+            .dtypes()), ("tanh_backward", self.tanh_backward.dtypes()), ("threshold",
+            self.threshold.dtypes()), ("threshold_backward", self.threshold_backward
+            .dtypes()), ("trunc", self.trunc.dtypes()), ("where_self", self.where_self
+            .dtypes()), ("xlog1py", self.xlog1py.dtypes()), ("xlogy", self.xlogy
+            .dtypes()), ("zeta", self.zeta.dtypes())
         ]
     }
 }

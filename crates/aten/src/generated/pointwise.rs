@@ -2965,6 +2965,5837 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type AcosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ACOS: Op<AcosFn> = Op::new(OpInfo {
+        name: "aten::acos",
+        schema: "acos(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::acos")?;
+            stack.push(ops::acos(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AcosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ACOS_: Op<AcosFn_> = Op::new(OpInfo {
+        name: "aten::acos_",
+        schema: "acos_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::acos_")?;
+            stack.push(ops::acos_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AcosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ACOS_OUT: Op<AcosOutFn> = Op::new(OpInfo {
+        name: "aten::acos.out",
+        schema: "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::acos")?;
+            stack.push(ops::acos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ASIN: Op<AsinFn> = Op::new(OpInfo {
+        name: "aten::asin",
+        schema: "asin(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::asin")?;
+            stack.push(ops::asin(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AsinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ASIN_: Op<AsinFn_> = Op::new(OpInfo {
+        name: "aten::asin_",
+        schema: "asin_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::asin_")?;
+            stack.push(ops::asin_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ASIN_OUT: Op<AsinOutFn> = Op::new(OpInfo {
+        name: "aten::asin.out",
+        schema: "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::asin")?;
+            stack.push(ops::asin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AtanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ATAN: Op<AtanFn> = Op::new(OpInfo {
+        name: "aten::atan",
+        schema: "atan(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::atan")?;
+            stack.push(ops::atan(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AtanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ATAN_: Op<AtanFn_> = Op::new(OpInfo {
+        name: "aten::atan_",
+        schema: "atan_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::atan_")?;
+            stack.push(ops::atan_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AtanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ATAN_OUT: Op<AtanOutFn> = Op::new(OpInfo {
+        name: "aten::atan.out",
+        schema: "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::atan")?;
+            stack.push(ops::atan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AcoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ACOSH: Op<AcoshFn> = Op::new(OpInfo {
+        name: "aten::acosh",
+        schema: "acosh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::acosh")?;
+            stack.push(ops::acosh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AcoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ACOSH_: Op<AcoshFn_> = Op::new(OpInfo {
+        name: "aten::acosh_",
+        schema: "acosh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::acosh_")?;
+            stack.push(ops::acosh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AcoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ACOSH_OUT: Op<AcoshOutFn> = Op::new(OpInfo {
+        name: "aten::acosh.out",
+        schema: "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::acosh")?;
+            stack.push(ops::acosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ASINH: Op<AsinhFn> = Op::new(OpInfo {
+        name: "aten::asinh",
+        schema: "asinh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::asinh")?;
+            stack.push(ops::asinh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AsinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ASINH_: Op<AsinhFn_> = Op::new(OpInfo {
+        name: "aten::asinh_",
+        schema: "asinh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::asinh_")?;
+            stack.push(ops::asinh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ASINH_OUT: Op<AsinhOutFn> = Op::new(OpInfo {
+        name: "aten::asinh.out",
+        schema: "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::asinh")?;
+            stack.push(ops::asinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AtanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ATANH: Op<AtanhFn> = Op::new(OpInfo {
+        name: "aten::atanh",
+        schema: "atanh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::atanh")?;
+            stack.push(ops::atanh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type AtanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ATANH_: Op<AtanhFn_> = Op::new(OpInfo {
+        name: "aten::atanh_",
+        schema: "atanh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::atanh_")?;
+            stack.push(ops::atanh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AtanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ATANH_OUT: Op<AtanhOutFn> = Op::new(OpInfo {
+        name: "aten::atanh.out",
+        schema: "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::atanh")?;
+            stack.push(ops::atanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static COSH: Op<CoshFn> = Op::new(OpInfo {
+        name: "aten::cosh",
+        schema: "cosh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::cosh")?;
+            stack.push(ops::cosh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type CoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static COSH_: Op<CoshFn_> = Op::new(OpInfo {
+        name: "aten::cosh_",
+        schema: "cosh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::cosh_")?;
+            stack.push(ops::cosh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static COSH_OUT: Op<CoshOutFn> = Op::new(OpInfo {
+        name: "aten::cosh.out",
+        schema: "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::cosh")?;
+            stack.push(ops::cosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SINH: Op<SinhFn> = Op::new(OpInfo {
+        name: "aten::sinh",
+        schema: "sinh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sinh")?;
+            stack.push(ops::sinh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type SinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SINH_: Op<SinhFn_> = Op::new(OpInfo {
+        name: "aten::sinh_",
+        schema: "sinh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sinh_")?;
+            stack.push(ops::sinh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SINH_OUT: Op<SinhOutFn> = Op::new(OpInfo {
+        name: "aten::sinh.out",
+        schema: "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sinh")?;
+            stack.push(ops::sinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static TAN: Op<TanFn> = Op::new(OpInfo {
+        name: "aten::tan",
+        schema: "tan(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::tan")?;
+            stack.push(ops::tan(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type TanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static TAN_: Op<TanFn_> = Op::new(OpInfo {
+        name: "aten::tan_",
+        schema: "tan_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::tan_")?;
+            stack.push(ops::tan_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static TAN_OUT: Op<TanOutFn> = Op::new(OpInfo {
+        name: "aten::tan.out",
+        schema: "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::tan")?;
+            stack.push(ops::tan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Exp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static EXP2: Op<Exp2Fn> = Op::new(OpInfo {
+        name: "aten::exp2",
+        schema: "exp2(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::exp2")?;
+            stack.push(ops::exp2(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Exp2Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static EXP2_: Op<Exp2Fn_> = Op::new(OpInfo {
+        name: "aten::exp2_",
+        schema: "exp2_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::exp2_")?;
+            stack.push(ops::exp2_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Exp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static EXP2_OUT: Op<Exp2OutFn> = Op::new(OpInfo {
+        name: "aten::exp2.out",
+        schema: "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::exp2")?;
+            stack.push(ops::exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Expm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static EXPM1: Op<Expm1Fn> = Op::new(OpInfo {
+        name: "aten::expm1",
+        schema: "expm1(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::expm1")?;
+            stack.push(ops::expm1(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type Expm1Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static EXPM1_: Op<Expm1Fn_> = Op::new(OpInfo {
+        name: "aten::expm1_",
+        schema: "expm1_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::expm1_")?;
+            stack.push(ops::expm1_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Expm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static EXPM1_OUT: Op<Expm1OutFn> = Op::new(OpInfo {
+        name: "aten::expm1.out",
+        schema: "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::expm1")?;
+            stack.push(ops::expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log10Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOG10: Op<Log10Fn> = Op::new(OpInfo {
+        name: "aten::log10",
+        schema: "log10(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log10")?;
+            stack.push(ops::log10(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type Log10Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LOG10_: Op<Log10Fn_> = Op::new(OpInfo {
+        name: "aten::log10_",
+        schema: "log10_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log10_")?;
+            stack.push(ops::log10_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log10OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOG10_OUT: Op<Log10OutFn> = Op::new(OpInfo {
+        name: "aten::log10.out",
+        schema: "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::log10")?;
+            stack.push(ops::log10_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOG2: Op<Log2Fn> = Op::new(OpInfo {
+        name: "aten::log2",
+        schema: "log2(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log2")?;
+            stack.push(ops::log2(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type Log2Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LOG2_: Op<Log2Fn_> = Op::new(OpInfo {
+        name: "aten::log2_",
+        schema: "log2_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log2_")?;
+            stack.push(ops::log2_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOG2_OUT: Op<Log2OutFn> = Op::new(OpInfo {
+        name: "aten::log2.out",
+        schema: "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::log2")?;
+            stack.push(ops::log2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOG1P: Op<Log1pFn> = Op::new(OpInfo {
+        name: "aten::log1p",
+        schema: "log1p(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log1p")?;
+            stack.push(ops::log1p(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type Log1pFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LOG1P_: Op<Log1pFn_> = Op::new(OpInfo {
+        name: "aten::log1p_",
+        schema: "log1p_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log1p_")?;
+            stack.push(ops::log1p_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Log1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOG1P_OUT: Op<Log1pOutFn> = Op::new(OpInfo {
+        name: "aten::log1p.out",
+        schema: "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::log1p")?;
+            stack.push(ops::log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SINC: Op<SincFn> = Op::new(OpInfo {
+        name: "aten::sinc",
+        schema: "sinc(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sinc")?;
+            stack.push(ops::sinc(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SincFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SINC_: Op<SincFn_> = Op::new(OpInfo {
+        name: "aten::sinc_",
+        schema: "sinc_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sinc_")?;
+            stack.push(ops::sinc_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SincOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SINC_OUT: Op<SincOutFn> = Op::new(OpInfo {
+        name: "aten::sinc.out",
+        schema: "sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sinc")?;
+            stack.push(ops::sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ERFC: Op<ErfcFn> = Op::new(OpInfo {
+        name: "aten::erfc",
+        schema: "erfc(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erfc")?;
+            stack.push(ops::erfc(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfcFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ERFC_: Op<ErfcFn_> = Op::new(OpInfo {
+        name: "aten::erfc_",
+        schema: "erfc_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erfc_")?;
+            stack.push(ops::erfc_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ERFC_OUT: Op<ErfcOutFn> = Op::new(OpInfo {
+        name: "aten::erfc.out",
+        schema: "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::erfc")?;
+            stack.push(ops::erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LgammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LGAMMA: Op<LgammaFn> = Op::new(OpInfo {
+        name: "aten::lgamma",
+        schema: "lgamma(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::lgamma")?;
+            stack.push(ops::lgamma(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LgammaFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static LGAMMA_: Op<LgammaFn_> = Op::new(OpInfo {
+        name: "aten::lgamma_",
+        schema: "lgamma_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::lgamma_")?;
+            stack.push(ops::lgamma_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LGAMMA_OUT: Op<LgammaOutFn> = Op::new(OpInfo {
+        name: "aten::lgamma.out",
+        schema: "lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lgamma")?;
+            stack.push(ops::lgamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DigammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static DIGAMMA: Op<DigammaFn> = Op::new(OpInfo {
+        name: "aten::digamma",
+        schema: "digamma(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::digamma")?;
+            stack.push(ops::digamma(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DigammaFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static DIGAMMA_: Op<DigammaFn_> = Op::new(OpInfo {
+        name: "aten::digamma_",
+        schema: "digamma_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::digamma_")?;
+            stack.push(ops::digamma_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DigammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static DIGAMMA_OUT: Op<DigammaOutFn> = Op::new(OpInfo {
+        name: "aten::digamma.out",
+        schema: "digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::digamma")?;
+            stack.push(ops::digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfinvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ERFINV: Op<ErfinvFn> = Op::new(OpInfo {
+        name: "aten::erfinv",
+        schema: "erfinv(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erfinv")?;
+            stack.push(ops::erfinv(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfinvFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ERFINV_: Op<ErfinvFn_> = Op::new(OpInfo {
+        name: "aten::erfinv_",
+        schema: "erfinv_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::erfinv_")?;
+            stack.push(ops::erfinv_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ErfinvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ERFINV_OUT: Op<ErfinvOutFn> = Op::new(OpInfo {
+        name: "aten::erfinv.out",
+        schema: "erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::erfinv")?;
+            stack.push(ops::erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type I0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static I0: Op<I0Fn> = Op::new(OpInfo {
+        name: "aten::i0",
+        schema: "i0(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::i0")?;
+            stack.push(ops::i0(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type I0Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static I0_: Op<I0Fn_> = Op::new(OpInfo {
+        name: "aten::i0_",
+        schema: "i0_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::i0_")?;
+            stack.push(ops::i0_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type I0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static I0_OUT: Op<I0OutFn> = Op::new(OpInfo {
+        name: "aten::i0.out",
+        schema: "i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::i0")?;
+            stack.push(ops::i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialEntrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_ENTR: Op<SpecialEntrFn> = Op::new(OpInfo {
+        name: "aten::special_entr",
+        schema: "special_entr(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_entr")?;
+            stack.push(ops::special_entr(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialEntrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_ENTR_OUT: Op<SpecialEntrOutFn> = Op::new(OpInfo {
+        name: "aten::special_entr.out",
+        schema: "special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_entr")?;
+            stack.push(ops::special_entr_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialNdtriFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_NDTRI: Op<SpecialNdtriFn> = Op::new(OpInfo {
+        name: "aten::special_ndtri",
+        schema: "special_ndtri(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_ndtri")?;
+            stack.push(ops::special_ndtri(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialNdtriOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_NDTRI_OUT: Op<SpecialNdtriOutFn> = Op::new(OpInfo {
+        name: "aten::special_ndtri.out",
+        schema: "special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_ndtri")?;
+            stack.push(ops::special_ndtri_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI0eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_I0E: Op<SpecialI0eFn> = Op::new(OpInfo {
+        name: "aten::special_i0e",
+        schema: "special_i0e(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_i0e")?;
+            stack.push(ops::special_i0e(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI0eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_I0E_OUT: Op<SpecialI0eOutFn> = Op::new(OpInfo {
+        name: "aten::special_i0e.out",
+        schema: "special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_i0e")?;
+            stack.push(ops::special_i0e_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_I1: Op<SpecialI1Fn> = Op::new(OpInfo {
+        name: "aten::special_i1",
+        schema: "special_i1(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_i1")?;
+            stack.push(ops::special_i1(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_I1_OUT: Op<SpecialI1OutFn> = Op::new(OpInfo {
+        name: "aten::special_i1.out",
+        schema: "special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_i1")?;
+            stack.push(ops::special_i1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI1eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_I1E: Op<SpecialI1eFn> = Op::new(OpInfo {
+        name: "aten::special_i1e",
+        schema: "special_i1e(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_i1e")?;
+            stack.push(ops::special_i1e(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialI1eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_I1E_OUT: Op<SpecialI1eOutFn> = Op::new(OpInfo {
+        name: "aten::special_i1e.out",
+        schema: "special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_i1e")?;
+            stack.push(ops::special_i1e_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FracFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static FRAC: Op<FracFn> = Op::new(OpInfo {
+        name: "aten::frac",
+        schema: "frac(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::frac")?;
+            stack.push(ops::frac(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FracFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static FRAC_: Op<FracFn_> = Op::new(OpInfo {
+        name: "aten::frac_",
+        schema: "frac_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::frac_")?;
+            stack.push(ops::frac_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FracOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FRAC_OUT: Op<FracOutFn> = Op::new(OpInfo {
+        name: "aten::frac.out",
+        schema: "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::frac")?;
+            stack.push(ops::frac_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SgnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SGN: Op<SgnFn> = Op::new(OpInfo {
+        name: "aten::sgn",
+        schema: "sgn(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sgn")?;
+            stack.push(ops::sgn(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SgnFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SGN_: Op<SgnFn_> = Op::new(OpInfo {
+        name: "aten::sgn_",
+        schema: "sgn_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::sgn_")?;
+            stack.push(ops::sgn_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SgnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SGN_OUT: Op<SgnOutFn> = Op::new(OpInfo {
+        name: "aten::sgn.out",
+        schema: "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::sgn")?;
+            stack.push(ops::sgn_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PolygammaFn = fn(DispatchKeySet, i64, &Tensor) -> Result<Tensor>;
+    pub static POLYGAMMA: Op<PolygammaFn> = Op::new(OpInfo {
+        name: "aten::polygamma",
+        schema: "polygamma(int n, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::polygamma")?;
+            stack.push(ops::polygamma(a.int(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type PolygammaOutFn = fn(DispatchKeySet, i64, &Tensor, &Tensor) -> Result<()>;
+    pub static POLYGAMMA_OUT: Op<PolygammaOutFn> = Op::new(OpInfo {
+        name: "aten::polygamma.out",
+        schema: "polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::polygamma")?;
+            stack
+                .push(ops::polygamma_out(a.int(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RoundDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(OpInfo {
+        name: "aten::round.decimals",
+        schema: "round.decimals(Tensor self, *, int decimals) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::round")?;
+            stack.push(ops::round_decimals(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RoundDecimalsFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+    pub static ROUND_DECIMALS_: Op<RoundDecimalsFn_> = Op::new(OpInfo {
+        name: "aten::round_.decimals",
+        schema: "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::round_")?;
+            stack.push(ops::round_decimals_(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RoundDecimalsOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ROUND_DECIMALS_OUT: Op<RoundDecimalsOutFn> = Op::new(OpInfo {
+        name: "aten::round.decimals_out",
+        schema: "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::round")?;
+            stack
+                .push(
+                    ops::round_decimals_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Atan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static ATAN2: Op<Atan2Fn> = Op::new(OpInfo {
+        name: "aten::atan2",
+        schema: "atan2(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::atan2")?;
+            stack.push(ops::atan2(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type Atan2Fn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ATAN2_: Op<Atan2Fn_> = Op::new(OpInfo {
+        name: "aten::atan2_",
+        schema: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::atan2_")?;
+            stack.push(ops::atan2_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Atan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static ATAN2_OUT: Op<Atan2OutFn> = Op::new(OpInfo {
+        name: "aten::atan2.out",
+        schema: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::atan2")?;
+            stack.push(ops::atan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HypotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static HYPOT: Op<HypotFn> = Op::new(OpInfo {
+        name: "aten::hypot",
+        schema: "hypot(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hypot")?;
+            stack.push(ops::hypot(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HypotFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static HYPOT_: Op<HypotFn_> = Op::new(OpInfo {
+        name: "aten::hypot_",
+        schema: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hypot_")?;
+            stack.push(ops::hypot_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HypotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static HYPOT_OUT: Op<HypotOutFn> = Op::new(OpInfo {
+        name: "aten::hypot.out",
+        schema: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hypot")?;
+            stack.push(ops::hypot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmaxFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static FMAX: Op<FmaxFn> = Op::new(OpInfo {
+        name: "aten::fmax",
+        schema: "fmax(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmax")?;
+            stack.push(ops::fmax(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static FMAX_OUT: Op<FmaxOutFn> = Op::new(OpInfo {
+        name: "aten::fmax.out",
+        schema: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fmax")?;
+            stack.push(ops::fmax_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FminFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static FMIN: Op<FminFn> = Op::new(OpInfo {
+        name: "aten::fmin",
+        schema: "fmin(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmin")?;
+            stack.push(ops::fmin(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FminOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static FMIN_OUT: Op<FminOutFn> = Op::new(OpInfo {
+        name: "aten::fmin.out",
+        schema: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fmin")?;
+            stack.push(ops::fmin_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static COPYSIGN: Op<CopysignFn> = Op::new(OpInfo {
+        name: "aten::copysign.Tensor",
+        schema: "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::copysign")?;
+            stack.push(ops::copysign(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static COPYSIGN_: Op<CopysignFn_> = Op::new(OpInfo {
+        name: "aten::copysign_.Tensor",
+        schema: "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::copysign_")?;
+            stack.push(ops::copysign_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static COPYSIGN_OUT: Op<CopysignOutFn> = Op::new(OpInfo {
+        name: "aten::copysign.out",
+        schema: "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::copysign")?;
+            stack
+                .push(
+                    ops::copysign_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static COPYSIGN_SCALAR: Op<CopysignScalarFn> = Op::new(OpInfo {
+        name: "aten::copysign.Scalar",
+        schema: "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::copysign")?;
+            stack.push(ops::copysign_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static COPYSIGN_SCALAR_: Op<CopysignScalarFn_> = Op::new(OpInfo {
+        name: "aten::copysign_.Scalar",
+        schema: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::copysign_")?;
+            stack.push(ops::copysign_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CopysignScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static COPYSIGN_SCALAR_OUT: Op<CopysignScalarOutFn> = Op::new(OpInfo {
+        name: "aten::copysign.Scalar_out",
+        schema: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::copysign")?;
+            stack
+                .push(
+                    ops::copysign_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogaddexpFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LOGADDEXP: Op<LogaddexpFn> = Op::new(OpInfo {
+        name: "aten::logaddexp",
+        schema: "logaddexp(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logaddexp")?;
+            stack.push(ops::logaddexp(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogaddexpOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGADDEXP_OUT: Op<LogaddexpOutFn> = Op::new(OpInfo {
+        name: "aten::logaddexp.out",
+        schema: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logaddexp")?;
+            stack
+                .push(
+                    ops::logaddexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Logaddexp2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LOGADDEXP2: Op<Logaddexp2Fn> = Op::new(OpInfo {
+        name: "aten::logaddexp2",
+        schema: "logaddexp2(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logaddexp2")?;
+            stack.push(ops::logaddexp2(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Logaddexp2OutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGADDEXP2_OUT: Op<Logaddexp2OutFn> = Op::new(OpInfo {
+        name: "aten::logaddexp2.out",
+        schema: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logaddexp2")?;
+            stack
+                .push(
+                    ops::logaddexp2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HeavisideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static HEAVISIDE: Op<HeavisideFn> = Op::new(OpInfo {
+        name: "aten::heaviside",
+        schema: "heaviside(Tensor self, Tensor values) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::heaviside")?;
+            stack.push(ops::heaviside(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HeavisideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static HEAVISIDE_: Op<HeavisideFn_> = Op::new(OpInfo {
+        name: "aten::heaviside_",
+        schema: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::heaviside_")?;
+            stack.push(ops::heaviside_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HeavisideOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HEAVISIDE_OUT: Op<HeavisideOutFn> = Op::new(OpInfo {
+        name: "aten::heaviside.out",
+        schema: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::heaviside")?;
+            stack
+                .push(
+                    ops::heaviside_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NextafterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static NEXTAFTER: Op<NextafterFn> = Op::new(OpInfo {
+        name: "aten::nextafter",
+        schema: "nextafter(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::nextafter")?;
+            stack.push(ops::nextafter(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NextafterFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static NEXTAFTER_: Op<NextafterFn_> = Op::new(OpInfo {
+        name: "aten::nextafter_",
+        schema: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::nextafter_")?;
+            stack.push(ops::nextafter_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NextafterOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NEXTAFTER_OUT: Op<NextafterOutFn> = Op::new(OpInfo {
+        name: "aten::nextafter.out",
+        schema: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::nextafter")?;
+            stack
+                .push(
+                    ops::nextafter_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static IGAMMA: Op<IgammaFn> = Op::new(OpInfo {
+        name: "aten::igamma",
+        schema: "igamma(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::igamma")?;
+            stack.push(ops::igamma(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammaFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static IGAMMA_: Op<IgammaFn_> = Op::new(OpInfo {
+        name: "aten::igamma_",
+        schema: "igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::igamma_")?;
+            stack.push(ops::igamma_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static IGAMMA_OUT: Op<IgammaOutFn> = Op::new(OpInfo {
+        name: "aten::igamma.out",
+        schema: "igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::igamma")?;
+            stack
+                .push(ops::igamma_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammacFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static IGAMMAC: Op<IgammacFn> = Op::new(OpInfo {
+        name: "aten::igammac",
+        schema: "igammac(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::igammac")?;
+            stack.push(ops::igammac(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammacFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static IGAMMAC_: Op<IgammacFn_> = Op::new(OpInfo {
+        name: "aten::igammac_",
+        schema: "igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::igammac_")?;
+            stack.push(ops::igammac_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IgammacOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static IGAMMAC_OUT: Op<IgammacOutFn> = Op::new(OpInfo {
+        name: "aten::igammac.out",
+        schema: "igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::igammac")?;
+            stack
+                .push(
+                    ops::igammac_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static XLOGY: Op<XlogyFn> = Op::new(OpInfo {
+        name: "aten::xlogy.Tensor",
+        schema: "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::xlogy")?;
+            stack.push(ops::xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static XLOGY_: Op<XlogyFn_> = Op::new(OpInfo {
+        name: "aten::xlogy_.Tensor",
+        schema: "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::xlogy_")?;
+            stack.push(ops::xlogy_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyOutTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static XLOGY_OUT_TENSOR: Op<XlogyOutTensorFn> = Op::new(OpInfo {
+        name: "aten::xlogy.OutTensor",
+        schema: "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::xlogy")?;
+            stack
+                .push(
+                    ops::xlogy_out_tensor(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyScalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+    pub static XLOGY_SCALAR_SELF: Op<XlogyScalarSelfFn> = Op::new(OpInfo {
+        name: "aten::xlogy.Scalar_Self",
+        schema: "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::xlogy")?;
+            stack.push(ops::xlogy_scalar_self(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyOutScalarSelfFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static XLOGY_OUT_SCALAR_SELF: Op<XlogyOutScalarSelfFn> = Op::new(OpInfo {
+        name: "aten::xlogy.OutScalar_Self",
+        schema: "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::xlogy")?;
+            stack
+                .push(
+                    ops::xlogy_out_scalar_self(a.scalar(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static XLOGY_SCALAR_OTHER: Op<XlogyScalarOtherFn> = Op::new(OpInfo {
+        name: "aten::xlogy.Scalar_Other",
+        schema: "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::xlogy")?;
+            stack.push(ops::xlogy_scalar_other(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyScalarOtherFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static XLOGY_SCALAR_OTHER_: Op<XlogyScalarOtherFn_> = Op::new(OpInfo {
+        name: "aten::xlogy_.Scalar_Other",
+        schema: "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::xlogy_")?;
+            stack.push(ops::xlogy_scalar_other_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type XlogyOutScalarOtherFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static XLOGY_OUT_SCALAR_OTHER: Op<XlogyOutScalarOtherFn> = Op::new(OpInfo {
+        name: "aten::xlogy.OutScalar_Other",
+        schema: "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::xlogy")?;
+            stack
+                .push(
+                    ops::xlogy_out_scalar_other(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_XLOG1PY: Op<SpecialXlog1pyFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py",
+        schema: "special_xlog1py(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
+            stack.push(ops::special_xlog1py(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pyOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOG1PY_OUT: Op<SpecialXlog1pyOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py.out",
+        schema: "special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
+            stack
+                .push(
+                    ops::special_xlog1py_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pySelfScalarFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_XLOG1PY_SELF_SCALAR: Op<SpecialXlog1pySelfScalarFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py.self_scalar",
+        schema: "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
+            stack
+                .push(
+                    ops::special_xlog1py_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pySelfScalarOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Op<SpecialXlog1pySelfScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py.self_scalar_out",
+        schema: "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
+            stack
+                .push(
+                    ops::special_xlog1py_self_scalar_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pyOtherScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Op<SpecialXlog1pyOtherScalarFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py.other_scalar",
+        schema: "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
+            stack
+                .push(
+                    ops::special_xlog1py_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialXlog1pyOtherScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Op<SpecialXlog1pyOtherScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlog1py.other_scalar_out",
+        schema: "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
+            stack
+                .push(
+                    ops::special_xlog1py_other_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_ZETA: Op<SpecialZetaFn> = Op::new(OpInfo {
+        name: "aten::special_zeta",
+        schema: "special_zeta(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_zeta")?;
+            stack.push(ops::special_zeta(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_ZETA_OUT: Op<SpecialZetaOutFn> = Op::new(OpInfo {
+        name: "aten::special_zeta.out",
+        schema: "special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_zeta")?;
+            stack
+                .push(
+                    ops::special_zeta_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaSelfScalarFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_ZETA_SELF_SCALAR: Op<SpecialZetaSelfScalarFn> = Op::new(OpInfo {
+        name: "aten::special_zeta.self_scalar",
+        schema: "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_zeta")?;
+            stack
+                .push(ops::special_zeta_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaSelfScalarOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Op<SpecialZetaSelfScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_zeta.self_scalar_out",
+        schema: "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_zeta")?;
+            stack
+                .push(
+                    ops::special_zeta_self_scalar_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaOtherScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_ZETA_OTHER_SCALAR: Op<SpecialZetaOtherScalarFn> = Op::new(OpInfo {
+        name: "aten::special_zeta.other_scalar",
+        schema: "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_zeta")?;
+            stack
+                .push(
+                    ops::special_zeta_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialZetaOtherScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Op<SpecialZetaOtherScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_zeta.other_scalar_out",
+        schema: "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_zeta")?;
+            stack
+                .push(
+                    ops::special_zeta_other_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GcdFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GCD: Op<GcdFn> = Op::new(OpInfo {
+        name: "aten::gcd",
+        schema: "gcd(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gcd")?;
+            stack.push(ops::gcd(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GcdFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static GCD_: Op<GcdFn_> = Op::new(OpInfo {
+        name: "aten::gcd_",
+        schema: "gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::gcd_")?;
+            stack.push(ops::gcd_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GcdOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static GCD_OUT: Op<GcdOutFn> = Op::new(OpInfo {
+        name: "aten::gcd.out",
+        schema: "gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::gcd")?;
+            stack.push(ops::gcd_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LcmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LCM: Op<LcmFn> = Op::new(OpInfo {
+        name: "aten::lcm",
+        schema: "lcm(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lcm")?;
+            stack.push(ops::lcm(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LcmFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LCM_: Op<LcmFn_> = Op::new(OpInfo {
+        name: "aten::lcm_",
+        schema: "lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lcm_")?;
+            stack.push(ops::lcm_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LcmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static LCM_OUT: Op<LcmOutFn> = Op::new(OpInfo {
+        name: "aten::lcm.out",
+        schema: "lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::lcm")?;
+            stack.push(ops::lcm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RemainderFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static REMAINDER: Op<RemainderFn> = Op::new(OpInfo {
+        name: "aten::remainder.Tensor",
+        schema: "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::remainder")?;
+            stack.push(ops::remainder(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type RemainderFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static REMAINDER_: Op<RemainderFn_> = Op::new(OpInfo {
+        name: "aten::remainder_.Tensor",
+        schema: "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::remainder_")?;
+            stack.push(ops::remainder_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RemainderTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static REMAINDER_TENSOR_OUT: Op<RemainderTensorOutFn> = Op::new(OpInfo {
+        name: "aten::remainder.Tensor_out",
+        schema: "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::remainder")?;
+            stack
+                .push(
+                    ops::remainder_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RemainderScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static REMAINDER_SCALAR: Op<RemainderScalarFn> = Op::new(OpInfo {
+        name: "aten::remainder.Scalar",
+        schema: "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::remainder")?;
+            stack.push(ops::remainder_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type RemainderScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static REMAINDER_SCALAR_: Op<RemainderScalarFn_> = Op::new(OpInfo {
+        name: "aten::remainder_.Scalar",
+        schema: "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::remainder_")?;
+            stack.push(ops::remainder_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RemainderScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static REMAINDER_SCALAR_OUT: Op<RemainderScalarOutFn> = Op::new(OpInfo {
+        name: "aten::remainder.Scalar_out",
+        schema: "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::remainder")?;
+            stack
+                .push(
+                    ops::remainder_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmodFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static FMOD: Op<FmodFn> = Op::new(OpInfo {
+        name: "aten::fmod.Tensor",
+        schema: "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmod")?;
+            stack.push(ops::fmod(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type FmodFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FMOD_: Op<FmodFn_> = Op::new(OpInfo {
+        name: "aten::fmod_.Tensor",
+        schema: "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmod_")?;
+            stack.push(ops::fmod_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmodTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FMOD_TENSOR_OUT: Op<FmodTensorOutFn> = Op::new(OpInfo {
+        name: "aten::fmod.Tensor_out",
+        schema: "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fmod")?;
+            stack
+                .push(
+                    ops::fmod_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmodScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static FMOD_SCALAR: Op<FmodScalarFn> = Op::new(OpInfo {
+        name: "aten::fmod.Scalar",
+        schema: "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmod")?;
+            stack.push(ops::fmod_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type FmodScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static FMOD_SCALAR_: Op<FmodScalarFn_> = Op::new(OpInfo {
+        name: "aten::fmod_.Scalar",
+        schema: "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fmod_")?;
+            stack.push(ops::fmod_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FmodScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FMOD_SCALAR_OUT: Op<FmodScalarOutFn> = Op::new(OpInfo {
+        name: "aten::fmod.Scalar_out",
+        schema: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fmod")?;
+            stack
+                .push(
+                    ops::fmod_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseAndFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static BITWISE_AND: Op<BitwiseAndFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Tensor",
+        schema: "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_and")?;
+            stack.push(ops::bitwise_and(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseAndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_AND_: Op<BitwiseAndFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_and_.Tensor",
+        schema: "bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_and_")?;
+            stack.push(ops::bitwise_and_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseAndTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_AND_TENSOR_OUT: Op<BitwiseAndTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Tensor_out",
+        schema: "bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_and")?;
+            stack
+                .push(
+                    ops::bitwise_and_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseAndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static BITWISE_AND_SCALAR: Op<BitwiseAndScalarFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Scalar",
+        schema: "bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_and")?;
+            stack.push(ops::bitwise_and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseAndScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static BITWISE_AND_SCALAR_: Op<BitwiseAndScalarFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_and_.Scalar",
+        schema: "bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_and_")?;
+            stack.push(ops::bitwise_and_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseAndScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_AND_SCALAR_OUT: Op<BitwiseAndScalarOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Scalar_out",
+        schema: "bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_and")?;
+            stack
+                .push(
+                    ops::bitwise_and_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __AndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static __AND__: Op<__AndFn_> = Op::new(OpInfo {
+        name: "aten::__and__.Tensor",
+        schema: "__and__.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__and__")?;
+            stack.push(ops::__and__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BitwiseOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static BITWISE_OR: Op<BitwiseOrFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Tensor",
+        schema: "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_or")?;
+            stack.push(ops::bitwise_or(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseOrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_OR_: Op<BitwiseOrFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_or_.Tensor",
+        schema: "bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_or_")?;
+            stack.push(ops::bitwise_or_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseOrTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_OR_TENSOR_OUT: Op<BitwiseOrTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Tensor_out",
+        schema: "bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_or")?;
+            stack
+                .push(
+                    ops::bitwise_or_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseOrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static BITWISE_OR_SCALAR: Op<BitwiseOrScalarFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Scalar",
+        schema: "bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_or")?;
+            stack.push(ops::bitwise_or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseOrScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static BITWISE_OR_SCALAR_: Op<BitwiseOrScalarFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_or_.Scalar",
+        schema: "bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_or_")?;
+            stack.push(ops::bitwise_or_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseOrScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_OR_SCALAR_OUT: Op<BitwiseOrScalarOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Scalar_out",
+        schema: "bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_or")?;
+            stack
+                .push(
+                    ops::bitwise_or_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __OrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static __OR__: Op<__OrFn_> = Op::new(OpInfo {
+        name: "aten::__or__.Tensor",
+        schema: "__or__.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__or__")?;
+            stack.push(ops::__or__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BitwiseXorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static BITWISE_XOR: Op<BitwiseXorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Tensor",
+        schema: "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
+            stack.push(ops::bitwise_xor(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseXorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_XOR_: Op<BitwiseXorFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_xor_.Tensor",
+        schema: "bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_xor_")?;
+            stack.push(ops::bitwise_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseXorTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_XOR_TENSOR_OUT: Op<BitwiseXorTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Tensor_out",
+        schema: "bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
+            stack
+                .push(
+                    ops::bitwise_xor_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseXorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static BITWISE_XOR_SCALAR: Op<BitwiseXorScalarFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Scalar",
+        schema: "bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
+            stack.push(ops::bitwise_xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type BitwiseXorScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static BITWISE_XOR_SCALAR_: Op<BitwiseXorScalarFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_xor_.Scalar",
+        schema: "bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_xor_")?;
+            stack.push(ops::bitwise_xor_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseXorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_XOR_SCALAR_OUT: Op<BitwiseXorScalarOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Scalar_out",
+        schema: "bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
+            stack
+                .push(
+                    ops::bitwise_xor_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __XorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static __XOR__: Op<__XorFn_> = Op::new(OpInfo {
+        name: "aten::__xor__.Tensor",
+        schema: "__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__xor__")?;
+            stack.push(ops::__xor__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static BITWISE_LEFT_SHIFT: Op<BitwiseLeftShiftFn> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Tensor",
+        schema: "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
+            stack.push(ops::bitwise_left_shift(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_LEFT_SHIFT_: Op<BitwiseLeftShiftFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift_.Tensor",
+        schema: "bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_left_shift_")?;
+            stack.push(ops::bitwise_left_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Op<BitwiseLeftShiftTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Tensor_out",
+        schema: "bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Op<BitwiseLeftShiftScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Scalar_Tensor",
+        schema: "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: Op<
+        BitwiseLeftShiftScalarTensorOutFn,
+    > = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Scalar_Tensor_out",
+        schema: "bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __LshiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static __LSHIFT__: Op<__LshiftFn_> = Op::new(OpInfo {
+        name: "aten::__lshift__.Tensor",
+        schema: "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__lshift__")?;
+            stack.push(ops::__lshift__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_RIGHT_SHIFT: Op<BitwiseRightShiftFn> = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Tensor",
+        schema: "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
+            stack.push(ops::bitwise_right_shift(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static BITWISE_RIGHT_SHIFT_: Op<BitwiseRightShiftFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift_.Tensor",
+        schema: "bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_right_shift_")?;
+            stack.push(ops::bitwise_right_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Op<BitwiseRightShiftTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Tensor_out",
+        schema: "bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __RshiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static __RSHIFT__: Op<__RshiftFn_> = Op::new(OpInfo {
+        name: "aten::__rshift__.Tensor",
+        schema: "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__rshift__")?;
+            stack.push(ops::__rshift__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalXorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LOGICAL_XOR: Op<LogicalXorFn> = Op::new(OpInfo {
+        name: "aten::logical_xor",
+        schema: "logical_xor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_xor")?;
+            stack.push(ops::logical_xor(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LogicalXorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOGICAL_XOR_: Op<LogicalXorFn_> = Op::new(OpInfo {
+        name: "aten::logical_xor_",
+        schema: "logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logical_xor_")?;
+            stack.push(ops::logical_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogicalXorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGICAL_XOR_OUT: Op<LogicalXorOutFn> = Op::new(OpInfo {
+        name: "aten::logical_xor.out",
+        schema: "logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logical_xor")?;
+            stack
+                .push(
+                    ops::logical_xor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloorDivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static FLOOR_DIVIDE: Op<FloorDivideFn> = Op::new(OpInfo {
+        name: "aten::floor_divide",
+        schema: "floor_divide(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::floor_divide")?;
+            stack.push(ops::floor_divide(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FloorDivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FLOOR_DIVIDE_: Op<FloorDivideFn_> = Op::new(OpInfo {
+        name: "aten::floor_divide_.Tensor",
+        schema: "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::floor_divide_")?;
+            stack.push(ops::floor_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FloorDivideOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FLOOR_DIVIDE_OUT: Op<FloorDivideOutFn> = Op::new(OpInfo {
+        name: "aten::floor_divide.out",
+        schema: "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::floor_divide")?;
+            stack
+                .push(
+                    ops::floor_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IsposinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISPOSINF: Op<IsposinfFn> = Op::new(OpInfo {
+        name: "aten::isposinf",
+        schema: "isposinf(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isposinf")?;
+            stack.push(ops::isposinf(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsposinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ISPOSINF_OUT: Op<IsposinfOutFn> = Op::new(OpInfo {
+        name: "aten::isposinf.out",
+        schema: "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::isposinf")?;
+            stack.push(ops::isposinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsneginfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISNEGINF: Op<IsneginfFn> = Op::new(OpInfo {
+        name: "aten::isneginf",
+        schema: "isneginf(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isneginf")?;
+            stack.push(ops::isneginf(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsneginfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ISNEGINF_OUT: Op<IsneginfOutFn> = Op::new(OpInfo {
+        name: "aten::isneginf.out",
+        schema: "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::isneginf")?;
+            stack.push(ops::isneginf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SignbitFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SIGNBIT: Op<SignbitFn> = Op::new(OpInfo {
+        name: "aten::signbit",
+        schema: "signbit(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::signbit")?;
+            stack.push(ops::signbit(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SignbitOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SIGNBIT_OUT: Op<SignbitOutFn> = Op::new(OpInfo {
+        name: "aten::signbit.out",
+        schema: "signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::signbit")?;
+            stack.push(ops::signbit_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISINF: Op<IsinfFn> = Op::new(OpInfo {
+        name: "aten::isinf",
+        schema: "isinf(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isinf")?;
+            stack.push(ops::isinf(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type IsinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ISINF_OUT: Op<IsinfOutFn> = Op::new(OpInfo {
+        name: "aten::isinf.out",
+        schema: "isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::isinf")?;
+            stack.push(ops::isinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EluFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static ELU: Op<EluFn> = Op::new(OpInfo {
+        name: "aten::elu",
+        schema: "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::elu")?;
+            stack
+                .push(
+                    ops::elu(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?, a.scalar(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type EluFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar) -> Result<()>;
+    pub static ELU_: Op<EluFn_> = Op::new(OpInfo {
+        name: "aten::elu_",
+        schema: "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::elu_")?;
+            stack
+                .push(
+                    ops::elu_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?, a.scalar(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EluOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ELU_OUT: Op<EluOutFn> = Op::new(OpInfo {
+        name: "aten::elu.out",
+        schema: "elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::elu")?;
+            stack
+                .push(
+                    ops::elu_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type EluBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        Scalar,
+        bool,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static ELU_BACKWARD: Op<EluBackwardFn> = Op::new(OpInfo {
+        name: "aten::elu_backward",
+        schema: "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::elu_backward")?;
+            stack
+                .push(
+                    ops::elu_backward(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                            a.bool(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type EluBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        Scalar,
+        bool,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ELU_BACKWARD_GRAD_INPUT: Op<EluBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::elu_backward.grad_input",
+        schema: "elu_backward.grad_input(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::elu_backward")?;
+            stack
+                .push(
+                    ops::elu_backward_grad_input(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                            a.bool(4)?,
+                            a.tensor(5)?,
+                            a.tensor(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LeakyReluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static LEAKY_RELU: Op<LeakyReluFn> = Op::new(OpInfo {
+        name: "aten::leaky_relu",
+        schema: "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::leaky_relu")?;
+            stack.push(ops::leaky_relu(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type LeakyReluFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static LEAKY_RELU_: Op<LeakyReluFn_> = Op::new(OpInfo {
+        name: "aten::leaky_relu_",
+        schema: "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::leaky_relu_")?;
+            stack.push(ops::leaky_relu_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeakyReluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static LEAKY_RELU_OUT: Op<LeakyReluOutFn> = Op::new(OpInfo {
+        name: "aten::leaky_relu.out",
+        schema: "leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::leaky_relu")?;
+            stack
+                .push(
+                    ops::leaky_relu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LeakyReluBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        bool,
+    ) -> Result<Tensor>;
+    pub static LEAKY_RELU_BACKWARD: Op<LeakyReluBackwardFn> = Op::new(OpInfo {
+        name: "aten::leaky_relu_backward",
+        schema: "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::leaky_relu_backward")?;
+            stack
+                .push(
+                    ops::leaky_relu_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.bool(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LeakyReluBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LEAKY_RELU_BACKWARD_GRAD_INPUT: Op<LeakyReluBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::leaky_relu_backward.grad_input",
+        schema: "leaky_relu_backward.grad_input(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::leaky_relu_backward")?;
+            stack
+                .push(
+                    ops::leaky_relu_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.bool(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftplusFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+    pub static SOFTPLUS: Op<SoftplusFn> = Op::new(OpInfo {
+        name: "aten::softplus",
+        schema: "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::softplus")?;
+            stack.push(ops::softplus(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SoftplusOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFTPLUS_OUT: Op<SoftplusOutFn> = Op::new(OpInfo {
+        name: "aten::softplus.out",
+        schema: "softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::softplus")?;
+            stack
+                .push(
+                    ops::softplus_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SoftplusBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SOFTPLUS_BACKWARD: Op<SoftplusBackwardFn> = Op::new(OpInfo {
+        name: "aten::softplus_backward",
+        schema: "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::softplus_backward")?;
+            stack
+                .push(
+                    ops::softplus_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftplusBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFTPLUS_BACKWARD_GRAD_INPUT: Op<SoftplusBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::softplus_backward.grad_input",
+        schema: "softplus_backward.grad_input(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::softplus_backward")?;
+            stack
+                .push(
+                    ops::softplus_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static SOFTSHRINK: Op<SoftshrinkFn> = Op::new(OpInfo {
+        name: "aten::softshrink",
+        schema: "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::softshrink")?;
+            stack.push(ops::softshrink(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SoftshrinkOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFTSHRINK_OUT: Op<SoftshrinkOutFn> = Op::new(OpInfo {
+        name: "aten::softshrink.out",
+        schema: "softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::softshrink")?;
+            stack
+                .push(
+                    ops::softshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static HARDSHRINK: Op<HardshrinkFn> = Op::new(OpInfo {
+        name: "aten::hardshrink",
+        schema: "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hardshrink")?;
+            stack.push(ops::hardshrink(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardshrinkOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDSHRINK_OUT: Op<HardshrinkOutFn> = Op::new(OpInfo {
+        name: "aten::hardshrink.out",
+        schema: "hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardshrink")?;
+            stack
+                .push(
+                    ops::hardshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static MISH: Op<MishFn> = Op::new(OpInfo {
+        name: "aten::mish",
+        schema: "mish(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::mish")?;
+            stack.push(ops::mish(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MishFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static MISH_: Op<MishFn_> = Op::new(OpInfo {
+        name: "aten::mish_",
+        schema: "mish_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::mish_")?;
+            stack.push(ops::mish_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static MISH_OUT: Op<MishOutFn> = Op::new(OpInfo {
+        name: "aten::mish.out",
+        schema: "mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::mish")?;
+            stack.push(ops::mish_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardsigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static HARDSIGMOID: Op<HardsigmoidFn> = Op::new(OpInfo {
+        name: "aten::hardsigmoid",
+        schema: "hardsigmoid(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::hardsigmoid")?;
+            stack.push(ops::hardsigmoid(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardsigmoidFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static HARDSIGMOID_: Op<HardsigmoidFn_> = Op::new(OpInfo {
+        name: "aten::hardsigmoid_",
+        schema: "hardsigmoid_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::hardsigmoid_")?;
+            stack.push(ops::hardsigmoid_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardsigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static HARDSIGMOID_OUT: Op<HardsigmoidOutFn> = Op::new(OpInfo {
+        name: "aten::hardsigmoid.out",
+        schema: "hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hardsigmoid")?;
+            stack.push(ops::hardsigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardsigmoidBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static HARDSIGMOID_BACKWARD: Op<HardsigmoidBackwardFn> = Op::new(OpInfo {
+        name: "aten::hardsigmoid_backward",
+        schema: "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hardsigmoid_backward")?;
+            stack.push(ops::hardsigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardsigmoidBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDSIGMOID_BACKWARD_GRAD_INPUT: Op<HardsigmoidBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::hardsigmoid_backward.grad_input",
+        schema: "hardsigmoid_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardsigmoid_backward")?;
+            stack
+                .push(
+                    ops::hardsigmoid_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardtanhFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+    pub static HARDTANH: Op<HardtanhFn> = Op::new(OpInfo {
+        name: "aten::hardtanh",
+        schema: "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardtanh")?;
+            stack.push(ops::hardtanh(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core", "pointwise"],
+    });
+    pub type HardtanhFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+    pub static HARDTANH_: Op<HardtanhFn_> = Op::new(OpInfo {
+        name: "aten::hardtanh_",
+        schema: "hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardtanh_")?;
+            stack.push(ops::hardtanh_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardtanhOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDTANH_OUT: Op<HardtanhOutFn> = Op::new(OpInfo {
+        name: "aten::hardtanh.out",
+        schema: "hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::hardtanh")?;
+            stack
+                .push(
+                    ops::hardtanh_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type HardtanhBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static HARDTANH_BACKWARD: Op<HardtanhBackwardFn> = Op::new(OpInfo {
+        name: "aten::hardtanh_backward",
+        schema: "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::hardtanh_backward")?;
+            stack
+                .push(
+                    ops::hardtanh_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardtanhBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDTANH_BACKWARD_GRAD_INPUT: Op<HardtanhBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::hardtanh_backward.grad_input",
+        schema: "hardtanh_backward.grad_input(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::hardtanh_backward")?;
+            stack
+                .push(
+                    ops::hardtanh_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.scalar(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardswishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static HARDSWISH: Op<HardswishFn> = Op::new(OpInfo {
+        name: "aten::hardswish",
+        schema: "hardswish(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::hardswish")?;
+            stack.push(ops::hardswish(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardswishFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static HARDSWISH_: Op<HardswishFn_> = Op::new(OpInfo {
+        name: "aten::hardswish_",
+        schema: "hardswish_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::hardswish_")?;
+            stack.push(ops::hardswish_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardswishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static HARDSWISH_OUT: Op<HardswishOutFn> = Op::new(OpInfo {
+        name: "aten::hardswish.out",
+        schema: "hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hardswish")?;
+            stack.push(ops::hardswish_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardswishBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static HARDSWISH_BACKWARD: Op<HardswishBackwardFn> = Op::new(OpInfo {
+        name: "aten::hardswish_backward",
+        schema: "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::hardswish_backward")?;
+            stack.push(ops::hardswish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardswishBackwardOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDSWISH_BACKWARD_OUT: Op<HardswishBackwardOutFn> = Op::new(OpInfo {
+        name: "aten::hardswish_backward.out",
+        schema: "hardswish_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardswish_backward")?;
+            stack
+                .push(
+                    ops::hardswish_backward_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type Relu6Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static RELU6: Op<Relu6Fn> = Op::new(OpInfo {
+        name: "aten::relu6",
+        schema: "relu6(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::relu6")?;
+            stack.push(ops::relu6(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Relu6Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static RELU6_: Op<Relu6Fn_> = Op::new(OpInfo {
+        name: "aten::relu6_",
+        schema: "relu6_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::relu6_")?;
+            stack.push(ops::relu6_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SeluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SELU: Op<SeluFn> = Op::new(OpInfo {
+        name: "aten::selu",
+        schema: "selu(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::selu")?;
+            stack.push(ops::selu(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SeluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SELU_: Op<SeluFn_> = Op::new(OpInfo {
+        name: "aten::selu_",
+        schema: "selu_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::selu_")?;
+            stack.push(ops::selu_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CeluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static CELU: Op<CeluFn> = Op::new(OpInfo {
+        name: "aten::celu",
+        schema: "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::celu")?;
+            stack.push(ops::celu(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogSigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LOG_SIGMOID: Op<LogSigmoidFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid",
+        schema: "log_sigmoid(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log_sigmoid")?;
+            stack.push(ops::log_sigmoid(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogSigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LOG_SIGMOID_OUT: Op<LogSigmoidOutFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid.out",
+        schema: "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::log_sigmoid")?;
+            stack.push(ops::log_sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogSigmoidForwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static LOG_SIGMOID_FORWARD: Op<LogSigmoidForwardFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid_forward",
+        schema: "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::log_sigmoid_forward")?;
+            let (r0, r1) = ops::log_sigmoid_forward(a.tensor(0)?)?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogSigmoidForwardOutputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOG_SIGMOID_FORWARD_OUTPUT: Op<LogSigmoidForwardOutputFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid_forward.output",
+        schema: "log_sigmoid_forward.output(Tensor self, *, Tensor(a!) output, Tensor(b!) buffer) -> (Tensor(a!), Tensor(b!))",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::log_sigmoid_forward")?;
+            let (r0, r1) = ops::log_sigmoid_forward_output(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogSigmoidBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static LOG_SIGMOID_BACKWARD: Op<LogSigmoidBackwardFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid_backward",
+        schema: "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::log_sigmoid_backward")?;
+            stack
+                .push(
+                    ops::log_sigmoid_backward(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogSigmoidBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOG_SIGMOID_BACKWARD_GRAD_INPUT: Op<LogSigmoidBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::log_sigmoid_backward.grad_input",
+        schema: "log_sigmoid_backward.grad_input(Tensor grad_output, Tensor self, Tensor buffer, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::log_sigmoid_backward")?;
+            stack
+                .push(
+                    ops::log_sigmoid_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LogitFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<Tensor>;
+    pub static LOGIT: Op<LogitFn> = Op::new(OpInfo {
+        name: "aten::logit",
+        schema: "logit(Tensor self, float? eps=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logit")?;
+            stack.push(ops::logit(a.tensor(0)?, a.opt_float(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogitFn_ = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<()>;
+    pub static LOGIT_: Op<LogitFn_> = Op::new(OpInfo {
+        name: "aten::logit_",
+        schema: "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::logit_")?;
+            stack.push(ops::logit_(a.tensor(0)?, a.opt_float(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogitOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<f64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGIT_OUT: Op<LogitOutFn> = Op::new(OpInfo {
+        name: "aten::logit.out",
+        schema: "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logit")?;
+            stack
+                .push(
+                    ops::logit_out(a.tensor(0)?, a.opt_float(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogitBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<f64>,
+    ) -> Result<Tensor>;
+    pub static LOGIT_BACKWARD: Op<LogitBackwardFn> = Op::new(OpInfo {
+        name: "aten::logit_backward",
+        schema: "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::logit_backward")?;
+            stack
+                .push(
+                    ops::logit_backward(a.tensor(0)?, a.tensor(1)?, a.opt_float(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LogitBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<f64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LOGIT_BACKWARD_GRAD_INPUT: Op<LogitBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::logit_backward.grad_input",
+        schema: "logit_backward.grad_input(Tensor grad_output, Tensor self, float? eps=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::logit_backward")?;
+            stack
+                .push(
+                    ops::logit_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_float(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NanToNumFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<f64>,
+        Option<f64>,
+        Option<f64>,
+    ) -> Result<Tensor>;
+    pub static NAN_TO_NUM: Op<NanToNumFn> = Op::new(OpInfo {
+        name: "aten::nan_to_num",
+        schema: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::nan_to_num")?;
+            stack
+                .push(
+                    ops::nan_to_num(
+                            a.tensor(0)?,
+                            a.opt_float(1)?,
+                            a.opt_float(2)?,
+                            a.opt_float(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NanToNumFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<f64>,
+        Option<f64>,
+        Option<f64>,
+    ) -> Result<()>;
+    pub static NAN_TO_NUM_: Op<NanToNumFn_> = Op::new(OpInfo {
+        name: "aten::nan_to_num_",
+        schema: "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::nan_to_num_")?;
+            stack
+                .push(
+                    ops::nan_to_num_(
+                            a.tensor(0)?,
+                            a.opt_float(1)?,
+                            a.opt_float(2)?,
+                            a.opt_float(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type NanToNumOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<f64>,
+        Option<f64>,
+        Option<f64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NAN_TO_NUM_OUT: Op<NanToNumOutFn> = Op::new(OpInfo {
+        name: "aten::nan_to_num.out",
+        schema: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::nan_to_num")?;
+            stack
+                .push(
+                    ops::nan_to_num_out(
+                            a.tensor(0)?,
+                            a.opt_float(1)?,
+                            a.opt_float(2)?,
+                            a.opt_float(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type GluFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static GLU: Op<GluFn> = Op::new(OpInfo {
+        name: "aten::glu",
+        schema: "glu(Tensor self, int dim=-1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::glu")?;
+            stack.push(ops::glu(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GluOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
+    pub static GLU_OUT: Op<GluOutFn> = Op::new(OpInfo {
+        name: "aten::glu.out",
+        schema: "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::glu")?;
+            stack.push(ops::glu_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
+    pub static GLU_BACKWARD: Op<GluBackwardFn> = Op::new(OpInfo {
+        name: "aten::glu_backward",
+        schema: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::glu_backward")?;
+            stack.push(ops::glu_backward(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GluBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GLU_BACKWARD_GRAD_INPUT: Op<GluBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::glu_backward.grad_input",
+        schema: "glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::glu_backward")?;
+            stack
+                .push(
+                    ops::glu_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _PreluKernelFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static _PRELU_KERNEL: Op<_PreluKernelFn> = Op::new(OpInfo {
+        name: "aten::_prelu_kernel",
+        schema: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_prelu_kernel")?;
+            stack.push(ops::_prelu_kernel(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PreluFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static PRELU: Op<PreluFn> = Op::new(OpInfo {
+        name: "aten::prelu",
+        schema: "prelu(Tensor self, Tensor weight) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::prelu")?;
+            stack.push(ops::prelu(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PreluOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static PRELU_OUT: Op<PreluOutFn> = Op::new(OpInfo {
+        name: "aten::prelu.out",
+        schema: "prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::prelu")?;
+            stack.push(ops::prelu_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MishBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MISH_BACKWARD: Op<MishBackwardFn> = Op::new(OpInfo {
+        name: "aten::mish_backward",
+        schema: "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::mish_backward")?;
+            stack.push(ops::mish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AbsoluteFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ABSOLUTE: Op<AbsoluteFn> = Op::new(OpInfo {
+        name: "aten::absolute",
+        schema: "absolute(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::absolute")?;
+            stack.push(ops::absolute(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AbsoluteFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ABSOLUTE_: Op<AbsoluteFn_> = Op::new(OpInfo {
+        name: "aten::absolute_",
+        schema: "absolute_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::absolute_")?;
+            stack.push(ops::absolute_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AbsoluteOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ABSOLUTE_OUT: Op<AbsoluteOutFn> = Op::new(OpInfo {
+        name: "aten::absolute.out",
+        schema: "absolute.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::absolute")?;
+            stack.push(ops::absolute_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCCOS: Op<ArccosFn> = Op::new(OpInfo {
+        name: "aten::arccos",
+        schema: "arccos(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arccos")?;
+            stack.push(ops::arccos(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCCOS_: Op<ArccosFn_> = Op::new(OpInfo {
+        name: "aten::arccos_",
+        schema: "arccos_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arccos_")?;
+            stack.push(ops::arccos_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCCOS_OUT: Op<ArccosOutFn> = Op::new(OpInfo {
+        name: "aten::arccos.out",
+        schema: "arccos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arccos")?;
+            stack.push(ops::arccos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCCOSH: Op<ArccoshFn> = Op::new(OpInfo {
+        name: "aten::arccosh",
+        schema: "arccosh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arccosh")?;
+            stack.push(ops::arccosh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCCOSH_: Op<ArccoshFn_> = Op::new(OpInfo {
+        name: "aten::arccosh_",
+        schema: "arccosh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arccosh_")?;
+            stack.push(ops::arccosh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArccoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCCOSH_OUT: Op<ArccoshOutFn> = Op::new(OpInfo {
+        name: "aten::arccosh.out",
+        schema: "arccosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arccosh")?;
+            stack.push(ops::arccosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCSINH: Op<ArcsinhFn> = Op::new(OpInfo {
+        name: "aten::arcsinh",
+        schema: "arcsinh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arcsinh")?;
+            stack.push(ops::arcsinh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCSINH_: Op<ArcsinhFn_> = Op::new(OpInfo {
+        name: "aten::arcsinh_",
+        schema: "arcsinh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arcsinh_")?;
+            stack.push(ops::arcsinh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCSINH_OUT: Op<ArcsinhOutFn> = Op::new(OpInfo {
+        name: "aten::arcsinh.out",
+        schema: "arcsinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arcsinh")?;
+            stack.push(ops::arcsinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCTANH: Op<ArctanhFn> = Op::new(OpInfo {
+        name: "aten::arctanh",
+        schema: "arctanh(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arctanh")?;
+            stack.push(ops::arctanh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCTANH_: Op<ArctanhFn_> = Op::new(OpInfo {
+        name: "aten::arctanh_",
+        schema: "arctanh_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arctanh_")?;
+            stack.push(ops::arctanh_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCTANH_OUT: Op<ArctanhOutFn> = Op::new(OpInfo {
+        name: "aten::arctanh.out",
+        schema: "arctanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arctanh")?;
+            stack.push(ops::arctanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCSIN: Op<ArcsinFn> = Op::new(OpInfo {
+        name: "aten::arcsin",
+        schema: "arcsin(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arcsin")?;
+            stack.push(ops::arcsin(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCSIN_: Op<ArcsinFn_> = Op::new(OpInfo {
+        name: "aten::arcsin_",
+        schema: "arcsin_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arcsin_")?;
+            stack.push(ops::arcsin_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArcsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCSIN_OUT: Op<ArcsinOutFn> = Op::new(OpInfo {
+        name: "aten::arcsin.out",
+        schema: "arcsin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arcsin")?;
+            stack.push(ops::arcsin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ARCTAN: Op<ArctanFn> = Op::new(OpInfo {
+        name: "aten::arctan",
+        schema: "arctan(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arctan")?;
+            stack.push(ops::arctan(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static ARCTAN_: Op<ArctanFn_> = Op::new(OpInfo {
+        name: "aten::arctan_",
+        schema: "arctan_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::arctan_")?;
+            stack.push(ops::arctan_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ArctanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCTAN_OUT: Op<ArctanOutFn> = Op::new(OpInfo {
+        name: "aten::arctan.out",
+        schema: "arctan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arctan")?;
+            stack.push(ops::arctan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NegativeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static NEGATIVE: Op<NegativeFn> = Op::new(OpInfo {
+        name: "aten::negative",
+        schema: "negative(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::negative")?;
+            stack.push(ops::negative(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NegativeFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static NEGATIVE_: Op<NegativeFn_> = Op::new(OpInfo {
+        name: "aten::negative_",
+        schema: "negative_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::negative_")?;
+            stack.push(ops::negative_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NegativeOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static NEGATIVE_OUT: Op<NegativeOutFn> = Op::new(OpInfo {
+        name: "aten::negative.out",
+        schema: "negative.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::negative")?;
+            stack.push(ops::negative_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FixFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static FIX: Op<FixFn> = Op::new(OpInfo {
+        name: "aten::fix",
+        schema: "fix(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::fix")?;
+            stack.push(ops::fix(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FixFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static FIX_: Op<FixFn_> = Op::new(OpInfo {
+        name: "aten::fix_",
+        schema: "fix_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::fix_")?;
+            stack.push(ops::fix_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FixOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FIX_OUT: Op<FixOutFn> = Op::new(OpInfo {
+        name: "aten::fix.out",
+        schema: "fix.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::fix")?;
+            stack.push(ops::fix_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type Arctan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static ARCTAN2: Op<Arctan2Fn> = Op::new(OpInfo {
+        name: "aten::arctan2",
+        schema: "arctan2(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arctan2")?;
+            stack.push(ops::arctan2(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type Arctan2Fn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCTAN2_: Op<Arctan2Fn_> = Op::new(OpInfo {
+        name: "aten::arctan2_",
+        schema: "arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::arctan2_")?;
+            stack.push(ops::arctan2_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type Arctan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static ARCTAN2_OUT: Op<Arctan2OutFn> = Op::new(OpInfo {
+        name: "aten::arctan2.out",
+        schema: "arctan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::arctan2")?;
+            stack
+                .push(
+                    ops::arctan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SquareFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SQUARE: Op<SquareFn> = Op::new(OpInfo {
+        name: "aten::square",
+        schema: "square(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::square")?;
+            stack.push(ops::square(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SquareFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static SQUARE_: Op<SquareFn_> = Op::new(OpInfo {
+        name: "aten::square_",
+        schema: "square_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::square_")?;
+            stack.push(ops::square_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SquareOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SQUARE_OUT: Op<SquareOutFn> = Op::new(OpInfo {
+        name: "aten::square.out",
+        schema: "square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::square")?;
+            stack.push(ops::square_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+    ) -> Result<Tensor>;
+    pub static CLIP: Op<ClipFn> = Op::new(OpInfo {
+        name: "aten::clip",
+        schema: "clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clip")?;
+            stack
+                .push(
+                    ops::clip(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+    ) -> Result<()>;
+    pub static CLIP_: Op<ClipFn_> = Op::new(OpInfo {
+        name: "aten::clip_",
+        schema: "clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clip_")?;
+            stack
+                .push(
+                    ops::clip_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<Scalar>,
+        Option<Scalar>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLIP_OUT: Op<ClipOutFn> = Op::new(OpInfo {
+        name: "aten::clip.out",
+        schema: "clip.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::clip")?;
+            stack
+                .push(
+                    ops::clip_out(
+                            a.tensor(0)?,
+                            a.opt_scalar(1)?,
+                            a.opt_scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+    ) -> Result<Tensor>;
+    pub static CLIP_TENSOR: Op<ClipTensorFn> = Op::new(OpInfo {
+        name: "aten::clip.Tensor",
+        schema: "clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clip")?;
+            stack
+                .push(
+                    ops::clip_tensor(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipTensorFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+    ) -> Result<()>;
+    pub static CLIP_TENSOR_: Op<ClipTensorFn_> = Op::new(OpInfo {
+        name: "aten::clip_.Tensor",
+        schema: "clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clip_")?;
+            stack
+                .push(
+                    ops::clip_tensor_(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ClipTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLIP_TENSOR_OUT: Op<ClipTensorOutFn> = Op::new(OpInfo {
+        name: "aten::clip.Tensor_out",
+        schema: "clip.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::clip")?;
+            stack
+                .push(
+                    ops::clip_tensor_out(
+                            a.tensor(0)?,
+                            a.opt_tensor(1)?,
+                            a.opt_tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static DIVIDE: Op<DivideFn> = Op::new(OpInfo {
+        name: "aten::divide.Tensor",
+        schema: "divide.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::divide")?;
+            stack.push(ops::divide(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static DIVIDE_: Op<DivideFn_> = Op::new(OpInfo {
+        name: "aten::divide_.Tensor",
+        schema: "divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::divide_")?;
+            stack.push(ops::divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static DIVIDE_OUT: Op<DivideOutFn> = Op::new(OpInfo {
+        name: "aten::divide.out",
+        schema: "divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::divide")?;
+            stack
+                .push(ops::divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static DIVIDE_SCALAR: Op<DivideScalarFn> = Op::new(OpInfo {
+        name: "aten::divide.Scalar",
+        schema: "divide.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::divide")?;
+            stack.push(ops::divide_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static DIVIDE_SCALAR_: Op<DivideScalarFn_> = Op::new(OpInfo {
+        name: "aten::divide_.Scalar",
+        schema: "divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::divide_")?;
+            stack.push(ops::divide_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideTensorModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+    ) -> Result<Tensor>;
+    pub static DIVIDE_TENSOR_MODE: Op<DivideTensorModeFn> = Op::new(OpInfo {
+        name: "aten::divide.Tensor_mode",
+        schema: "divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::divide")?;
+            stack
+                .push(
+                    ops::divide_tensor_mode(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideTensorModeFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+    ) -> Result<()>;
+    pub static DIVIDE_TENSOR_MODE_: Op<DivideTensorModeFn_> = Op::new(OpInfo {
+        name: "aten::divide_.Tensor_mode",
+        schema: "divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::divide_")?;
+            stack
+                .push(
+                    ops::divide_tensor_mode_(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideOutModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<&str>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static DIVIDE_OUT_MODE: Op<DivideOutModeFn> = Op::new(OpInfo {
+        name: "aten::divide.out_mode",
+        schema: "divide.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::divide")?;
+            stack
+                .push(
+                    ops::divide_out_mode(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_str(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideScalarModeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<&str>,
+    ) -> Result<Tensor>;
+    pub static DIVIDE_SCALAR_MODE: Op<DivideScalarModeFn> = Op::new(OpInfo {
+        name: "aten::divide.Scalar_mode",
+        schema: "divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::divide")?;
+            stack
+                .push(
+                    ops::divide_scalar_mode(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DivideScalarModeFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<&str>,
+    ) -> Result<()>;
+    pub static DIVIDE_SCALAR_MODE_: Op<DivideScalarModeFn_> = Op::new(OpInfo {
+        name: "aten::divide_.Scalar_mode",
+        schema: "divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::divide_")?;
+            stack
+                .push(
+                    ops::divide_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type TrueDivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static TRUE_DIVIDE: Op<TrueDivideFn> = Op::new(OpInfo {
+        name: "aten::true_divide.Tensor",
+        schema: "true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::true_divide")?;
+            stack.push(ops::true_divide(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TrueDivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static TRUE_DIVIDE_: Op<TrueDivideFn_> = Op::new(OpInfo {
+        name: "aten::true_divide_.Tensor",
+        schema: "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::true_divide_")?;
+            stack.push(ops::true_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type TrueDivideOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static TRUE_DIVIDE_OUT: Op<TrueDivideOutFn> = Op::new(OpInfo {
+        name: "aten::true_divide.out",
+        schema: "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::true_divide")?;
+            stack
+                .push(
+                    ops::true_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MultiplyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static MULTIPLY: Op<MultiplyFn> = Op::new(OpInfo {
+        name: "aten::multiply.Tensor",
+        schema: "multiply.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::multiply")?;
+            stack.push(ops::multiply(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MultiplyFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static MULTIPLY_: Op<MultiplyFn_> = Op::new(OpInfo {
+        name: "aten::multiply_.Tensor",
+        schema: "multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::multiply_")?;
+            stack.push(ops::multiply_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MultiplyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static MULTIPLY_OUT: Op<MultiplyOutFn> = Op::new(OpInfo {
+        name: "aten::multiply.out",
+        schema: "multiply.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::multiply")?;
+            stack
+                .push(
+                    ops::multiply_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MultiplyScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static MULTIPLY_SCALAR: Op<MultiplyScalarFn> = Op::new(OpInfo {
+        name: "aten::multiply.Scalar",
+        schema: "multiply.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::multiply")?;
+            stack.push(ops::multiply_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MultiplyScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static MULTIPLY_SCALAR_: Op<MultiplyScalarFn_> = Op::new(OpInfo {
+        name: "aten::multiply_.Scalar",
+        schema: "multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::multiply_")?;
+            stack.push(ops::multiply_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SubtractFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+    pub static SUBTRACT: Op<SubtractFn> = Op::new(OpInfo {
+        name: "aten::subtract.Tensor",
+        schema: "subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::subtract")?;
+            stack.push(ops::subtract(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SubtractFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
+    pub static SUBTRACT_: Op<SubtractFn_> = Op::new(OpInfo {
+        name: "aten::subtract_.Tensor",
+        schema: "subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::subtract_")?;
+            stack.push(ops::subtract_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SubtractOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SUBTRACT_OUT: Op<SubtractOutFn> = Op::new(OpInfo {
+        name: "aten::subtract.out",
+        schema: "subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::subtract")?;
+            stack
+                .push(
+                    ops::subtract_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SubtractScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SUBTRACT_SCALAR: Op<SubtractScalarFn> = Op::new(OpInfo {
+        name: "aten::subtract.Scalar",
+        schema: "subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::subtract")?;
+            stack
+                .push(
+                    ops::subtract_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SubtractScalarFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+    ) -> Result<()>;
+    pub static SUBTRACT_SCALAR_: Op<SubtractScalarFn_> = Op::new(OpInfo {
+        name: "aten::subtract_.Scalar",
+        schema: "subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::subtract_")?;
+            stack
+                .push(
+                    ops::subtract_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static NOT_EQUAL: Op<NotEqualFn> = Op::new(OpInfo {
+        name: "aten::not_equal.Tensor",
+        schema: "not_equal.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::not_equal")?;
+            stack.push(ops::not_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static NOT_EQUAL_: Op<NotEqualFn_> = Op::new(OpInfo {
+        name: "aten::not_equal_.Tensor",
+        schema: "not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::not_equal_")?;
+            stack.push(ops::not_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NOT_EQUAL_TENSOR_OUT: Op<NotEqualTensorOutFn> = Op::new(OpInfo {
+        name: "aten::not_equal.Tensor_out",
+        schema: "not_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::not_equal")?;
+            stack
+                .push(
+                    ops::not_equal_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static NOT_EQUAL_SCALAR: Op<NotEqualScalarFn> = Op::new(OpInfo {
+        name: "aten::not_equal.Scalar",
+        schema: "not_equal.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::not_equal")?;
+            stack.push(ops::not_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static NOT_EQUAL_SCALAR_: Op<NotEqualScalarFn_> = Op::new(OpInfo {
+        name: "aten::not_equal_.Scalar",
+        schema: "not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::not_equal_")?;
+            stack.push(ops::not_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NotEqualScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NOT_EQUAL_SCALAR_OUT: Op<NotEqualScalarOutFn> = Op::new(OpInfo {
+        name: "aten::not_equal.Scalar_out",
+        schema: "not_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::not_equal")?;
+            stack
+                .push(
+                    ops::not_equal_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GREATER_EQUAL: Op<GreaterEqualFn> = Op::new(OpInfo {
+        name: "aten::greater_equal.Tensor",
+        schema: "greater_equal.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_equal")?;
+            stack.push(ops::greater_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static GREATER_EQUAL_: Op<GreaterEqualFn_> = Op::new(OpInfo {
+        name: "aten::greater_equal_.Tensor",
+        schema: "greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_equal_")?;
+            stack.push(ops::greater_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GREATER_EQUAL_TENSOR_OUT: Op<GreaterEqualTensorOutFn> = Op::new(OpInfo {
+        name: "aten::greater_equal.Tensor_out",
+        schema: "greater_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::greater_equal")?;
+            stack
+                .push(
+                    ops::greater_equal_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static GREATER_EQUAL_SCALAR: Op<GreaterEqualScalarFn> = Op::new(OpInfo {
+        name: "aten::greater_equal.Scalar",
+        schema: "greater_equal.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_equal")?;
+            stack.push(ops::greater_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static GREATER_EQUAL_SCALAR_: Op<GreaterEqualScalarFn_> = Op::new(OpInfo {
+        name: "aten::greater_equal_.Scalar",
+        schema: "greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_equal_")?;
+            stack.push(ops::greater_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterEqualScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GREATER_EQUAL_SCALAR_OUT: Op<GreaterEqualScalarOutFn> = Op::new(OpInfo {
+        name: "aten::greater_equal.Scalar_out",
+        schema: "greater_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::greater_equal")?;
+            stack
+                .push(
+                    ops::greater_equal_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LESS_EQUAL: Op<LessEqualFn> = Op::new(OpInfo {
+        name: "aten::less_equal.Tensor",
+        schema: "less_equal.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_equal")?;
+            stack.push(ops::less_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LESS_EQUAL_: Op<LessEqualFn_> = Op::new(OpInfo {
+        name: "aten::less_equal_.Tensor",
+        schema: "less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_equal_")?;
+            stack.push(ops::less_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LESS_EQUAL_TENSOR_OUT: Op<LessEqualTensorOutFn> = Op::new(OpInfo {
+        name: "aten::less_equal.Tensor_out",
+        schema: "less_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::less_equal")?;
+            stack
+                .push(
+                    ops::less_equal_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static LESS_EQUAL_SCALAR: Op<LessEqualScalarFn> = Op::new(OpInfo {
+        name: "aten::less_equal.Scalar",
+        schema: "less_equal.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_equal")?;
+            stack.push(ops::less_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static LESS_EQUAL_SCALAR_: Op<LessEqualScalarFn_> = Op::new(OpInfo {
+        name: "aten::less_equal_.Scalar",
+        schema: "less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_equal_")?;
+            stack.push(ops::less_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessEqualScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LESS_EQUAL_SCALAR_OUT: Op<LessEqualScalarOutFn> = Op::new(OpInfo {
+        name: "aten::less_equal.Scalar_out",
+        schema: "less_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::less_equal")?;
+            stack
+                .push(
+                    ops::less_equal_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static GREATER: Op<GreaterFn> = Op::new(OpInfo {
+        name: "aten::greater.Tensor",
+        schema: "greater.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater")?;
+            stack.push(ops::greater(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static GREATER_: Op<GreaterFn_> = Op::new(OpInfo {
+        name: "aten::greater_.Tensor",
+        schema: "greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_")?;
+            stack.push(ops::greater_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GREATER_TENSOR_OUT: Op<GreaterTensorOutFn> = Op::new(OpInfo {
+        name: "aten::greater.Tensor_out",
+        schema: "greater.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::greater")?;
+            stack
+                .push(
+                    ops::greater_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static GREATER_SCALAR: Op<GreaterScalarFn> = Op::new(OpInfo {
+        name: "aten::greater.Scalar",
+        schema: "greater.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater")?;
+            stack.push(ops::greater_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static GREATER_SCALAR_: Op<GreaterScalarFn_> = Op::new(OpInfo {
+        name: "aten::greater_.Scalar",
+        schema: "greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::greater_")?;
+            stack.push(ops::greater_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type GreaterScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static GREATER_SCALAR_OUT: Op<GreaterScalarOutFn> = Op::new(OpInfo {
+        name: "aten::greater.Scalar_out",
+        schema: "greater.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::greater")?;
+            stack
+                .push(
+                    ops::greater_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LESS: Op<LessFn> = Op::new(OpInfo {
+        name: "aten::less.Tensor",
+        schema: "less.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less")?;
+            stack.push(ops::less(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LESS_: Op<LessFn_> = Op::new(OpInfo {
+        name: "aten::less_.Tensor",
+        schema: "less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_")?;
+            stack.push(ops::less_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LESS_TENSOR_OUT: Op<LessTensorOutFn> = Op::new(OpInfo {
+        name: "aten::less.Tensor_out",
+        schema: "less.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::less")?;
+            stack
+                .push(
+                    ops::less_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static LESS_SCALAR: Op<LessScalarFn> = Op::new(OpInfo {
+        name: "aten::less.Scalar",
+        schema: "less.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less")?;
+            stack.push(ops::less_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static LESS_SCALAR_: Op<LessScalarFn_> = Op::new(OpInfo {
+        name: "aten::less_.Scalar",
+        schema: "less_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::less_")?;
+            stack.push(ops::less_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LessScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static LESS_SCALAR_OUT: Op<LessScalarOutFn> = Op::new(OpInfo {
+        name: "aten::less.Scalar_out",
+        schema: "less.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::less")?;
+            stack
+                .push(
+                    ops::less_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExpm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_EXPM1: Op<SpecialExpm1Fn> = Op::new(OpInfo {
+        name: "aten::special_expm1",
+        schema: "special_expm1(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_expm1")?;
+            stack.push(ops::special_expm1(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExpm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_EXPM1_OUT: Op<SpecialExpm1OutFn> = Op::new(OpInfo {
+        name: "aten::special_expm1.out",
+        schema: "special_expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_expm1")?;
+            stack.push(ops::special_expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_EXP2: Op<SpecialExp2Fn> = Op::new(OpInfo {
+        name: "aten::special_exp2",
+        schema: "special_exp2(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_exp2")?;
+            stack.push(ops::special_exp2(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_EXP2_OUT: Op<SpecialExp2OutFn> = Op::new(OpInfo {
+        name: "aten::special_exp2.out",
+        schema: "special_exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_exp2")?;
+            stack.push(ops::special_exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialDigammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_DIGAMMA: Op<SpecialDigammaFn> = Op::new(OpInfo {
+        name: "aten::special_digamma",
+        schema: "special_digamma(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_digamma")?;
+            stack.push(ops::special_digamma(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialDigammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_DIGAMMA_OUT: Op<SpecialDigammaOutFn> = Op::new(OpInfo {
+        name: "aten::special_digamma.out",
+        schema: "special_digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_digamma")?;
+            stack.push(ops::special_digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialPsiFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_PSI: Op<SpecialPsiFn> = Op::new(OpInfo {
+        name: "aten::special_psi",
+        schema: "special_psi(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_psi")?;
+            stack.push(ops::special_psi(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialPsiOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_PSI_OUT: Op<SpecialPsiOutFn> = Op::new(OpInfo {
+        name: "aten::special_psi.out",
+        schema: "special_psi.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_psi")?;
+            stack.push(ops::special_psi_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammalnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_GAMMALN: Op<SpecialGammalnFn> = Op::new(OpInfo {
+        name: "aten::special_gammaln",
+        schema: "special_gammaln(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_gammaln")?;
+            stack.push(ops::special_gammaln(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammalnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_GAMMALN_OUT: Op<SpecialGammalnOutFn> = Op::new(OpInfo {
+        name: "aten::special_gammaln.out",
+        schema: "special_gammaln.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_gammaln")?;
+            stack.push(ops::special_gammaln_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_ERF: Op<SpecialErfFn> = Op::new(OpInfo {
+        name: "aten::special_erf",
+        schema: "special_erf(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_erf")?;
+            stack.push(ops::special_erf(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_ERF_OUT: Op<SpecialErfOutFn> = Op::new(OpInfo {
+        name: "aten::special_erf.out",
+        schema: "special_erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_erf")?;
+            stack.push(ops::special_erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_ERFC: Op<SpecialErfcFn> = Op::new(OpInfo {
+        name: "aten::special_erfc",
+        schema: "special_erfc(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_erfc")?;
+            stack.push(ops::special_erfc(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_ERFC_OUT: Op<SpecialErfcOutFn> = Op::new(OpInfo {
+        name: "aten::special_erfc.out",
+        schema: "special_erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_erfc")?;
+            stack.push(ops::special_erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfinvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_ERFINV: Op<SpecialErfinvFn> = Op::new(OpInfo {
+        name: "aten::special_erfinv",
+        schema: "special_erfinv(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_erfinv")?;
+            stack.push(ops::special_erfinv(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialErfinvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_ERFINV_OUT: Op<SpecialErfinvOutFn> = Op::new(OpInfo {
+        name: "aten::special_erfinv.out",
+        schema: "special_erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_erfinv")?;
+            stack.push(ops::special_erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialI0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_I0: Op<SpecialI0Fn> = Op::new(OpInfo {
+        name: "aten::special_i0",
+        schema: "special_i0(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_i0")?;
+            stack.push(ops::special_i0(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialI0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_I0_OUT: Op<SpecialI0OutFn> = Op::new(OpInfo {
+        name: "aten::special_i0.out",
+        schema: "special_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_i0")?;
+            stack.push(ops::special_i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExpitFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_EXPIT: Op<SpecialExpitFn> = Op::new(OpInfo {
+        name: "aten::special_expit",
+        schema: "special_expit(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_expit")?;
+            stack.push(ops::special_expit(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialExpitOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_EXPIT_OUT: Op<SpecialExpitOutFn> = Op::new(OpInfo {
+        name: "aten::special_expit.out",
+        schema: "special_expit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_expit")?;
+            stack.push(ops::special_expit_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLog1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_LOG1P: Op<SpecialLog1pFn> = Op::new(OpInfo {
+        name: "aten::special_log1p",
+        schema: "special_log1p(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_log1p")?;
+            stack.push(ops::special_log1p(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLog1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_LOG1P_OUT: Op<SpecialLog1pOutFn> = Op::new(OpInfo {
+        name: "aten::special_log1p.out",
+        schema: "special_log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_log1p")?;
+            stack.push(ops::special_log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialSincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_SINC: Op<SpecialSincFn> = Op::new(OpInfo {
+        name: "aten::special_sinc",
+        schema: "special_sinc(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_sinc")?;
+            stack.push(ops::special_sinc(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialSincOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_SINC_OUT: Op<SpecialSincOutFn> = Op::new(OpInfo {
+        name: "aten::special_sinc.out",
+        schema: "special_sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_sinc")?;
+            stack.push(ops::special_sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialNdtrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_NDTR: Op<SpecialNdtrFn> = Op::new(OpInfo {
+        name: "aten::special_ndtr",
+        schema: "special_ndtr(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::special_ndtr")?;
+            stack.push(ops::special_ndtr(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialNdtrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static SPECIAL_NDTR_OUT: Op<SpecialNdtrOutFn> = Op::new(OpInfo {
+        name: "aten::special_ndtr.out",
+        schema: "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_ndtr")?;
+            stack.push(ops::special_ndtr_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLogitFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<Tensor>;
+    pub static SPECIAL_LOGIT: Op<SpecialLogitFn> = Op::new(OpInfo {
+        name: "aten::special_logit",
+        schema: "special_logit(Tensor self, float? eps=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_logit")?;
+            stack.push(ops::special_logit(a.tensor(0)?, a.opt_float(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLogitOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<f64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_LOGIT_OUT: Op<SpecialLogitOutFn> = Op::new(OpInfo {
+        name: "aten::special_logit.out",
+        schema: "special_logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_logit")?;
+            stack
+                .push(
+                    ops::special_logit_out(a.tensor(0)?, a.opt_float(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLogsumexpFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        bool,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_LOGSUMEXP: Op<SpecialLogsumexpFn> = Op::new(OpInfo {
+        name: "aten::special_logsumexp",
+        schema: "special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_logsumexp")?;
+            stack
+                .push(
+                    ops::special_logsumexp(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialLogsumexpOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_LOGSUMEXP_OUT: Op<SpecialLogsumexpOutFn> = Op::new(OpInfo {
+        name: "aten::special_logsumexp.out",
+        schema: "special_logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::special_logsumexp")?;
+            stack
+                .push(
+                    ops::special_logsumexp_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 1)?,
+                            a.bool(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialPolygammaFn = fn(DispatchKeySet, i64, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_POLYGAMMA: Op<SpecialPolygammaFn> = Op::new(OpInfo {
+        name: "aten::special_polygamma",
+        schema: "special_polygamma(int n, Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_polygamma")?;
+            stack.push(ops::special_polygamma(a.int(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialPolygammaOutFn = fn(
+        DispatchKeySet,
+        i64,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_POLYGAMMA_OUT: Op<SpecialPolygammaOutFn> = Op::new(OpInfo {
+        name: "aten::special_polygamma.out",
+        schema: "special_polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_polygamma")?;
+            stack
+                .push(
+                    ops::special_polygamma_out(a.int(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialRoundFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static SPECIAL_ROUND: Op<SpecialRoundFn> = Op::new(OpInfo {
+        name: "aten::special_round",
+        schema: "special_round(Tensor self, *, int decimals=0) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_round")?;
+            stack.push(ops::special_round(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialRoundOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
+    pub static SPECIAL_ROUND_OUT: Op<SpecialRoundOutFn> = Op::new(OpInfo {
+        name: "aten::special_round.out",
+        schema: "special_round.out(Tensor self, *, int decimals=0, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_round")?;
+            stack
+                .push(
+                    ops::special_round_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammaincFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_GAMMAINC: Op<SpecialGammaincFn> = Op::new(OpInfo {
+        name: "aten::special_gammainc",
+        schema: "special_gammainc(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_gammainc")?;
+            stack.push(ops::special_gammainc(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammaincOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_GAMMAINC_OUT: Op<SpecialGammaincOutFn> = Op::new(OpInfo {
+        name: "aten::special_gammainc.out",
+        schema: "special_gammainc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_gammainc")?;
+            stack
+                .push(
+                    ops::special_gammainc_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammainccFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_GAMMAINCC: Op<SpecialGammainccFn> = Op::new(OpInfo {
+        name: "aten::special_gammaincc",
+        schema: "special_gammaincc(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_gammaincc")?;
+            stack.push(ops::special_gammaincc(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialGammainccOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_GAMMAINCC_OUT: Op<SpecialGammainccOutFn> = Op::new(OpInfo {
+        name: "aten::special_gammaincc.out",
+        schema: "special_gammaincc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_gammaincc")?;
+            stack
+                .push(
+                    ops::special_gammaincc_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static SPECIAL_XLOGY: Op<SpecialXlogyFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy",
+        schema: "special_xlogy(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlogy")?;
+            stack.push(ops::special_xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogyOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOGY_OUT: Op<SpecialXlogyOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy.out",
+        schema: "special_xlogy.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlogy")?;
+            stack
+                .push(
+                    ops::special_xlogy_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogySelfScalarFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_XLOGY_SELF_SCALAR: Op<SpecialXlogySelfScalarFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy.self_scalar",
+        schema: "special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlogy")?;
+            stack
+                .push(
+                    ops::special_xlogy_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogySelfScalarOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOGY_SELF_SCALAR_OUT: Op<SpecialXlogySelfScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy.self_scalar_out",
+        schema: "special_xlogy.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlogy")?;
+            stack
+                .push(
+                    ops::special_xlogy_self_scalar_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogyOtherScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SPECIAL_XLOGY_OTHER_SCALAR: Op<SpecialXlogyOtherScalarFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy.other_scalar",
+        schema: "special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_xlogy")?;
+            stack
+                .push(
+                    ops::special_xlogy_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialXlogyOtherScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_XLOGY_OTHER_SCALAR_OUT: Op<SpecialXlogyOtherScalarOutFn> = Op::new(OpInfo {
+        name: "aten::special_xlogy.other_scalar_out",
+        schema: "special_xlogy.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_xlogy")?;
+            stack
+                .push(
+                    ops::special_xlogy_other_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type Rad2degFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static RAD2DEG: Op<Rad2degFn> = Op::new(OpInfo {
+        name: "aten::rad2deg",
+        schema: "rad2deg(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::rad2deg")?;
+            stack.push(ops::rad2deg(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Rad2degFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static RAD2DEG_: Op<Rad2degFn_> = Op::new(OpInfo {
+        name: "aten::rad2deg_",
+        schema: "rad2deg_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::rad2deg_")?;
+            stack.push(ops::rad2deg_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Rad2degOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static RAD2DEG_OUT: Op<Rad2degOutFn> = Op::new(OpInfo {
+        name: "aten::rad2deg.out",
+        schema: "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::rad2deg")?;
+            stack.push(ops::rad2deg_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Deg2radFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static DEG2RAD: Op<Deg2radFn> = Op::new(OpInfo {
+        name: "aten::deg2rad",
+        schema: "deg2rad(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::deg2rad")?;
+            stack.push(ops::deg2rad(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Deg2radFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
+    pub static DEG2RAD_: Op<Deg2radFn_> = Op::new(OpInfo {
+        name: "aten::deg2rad_",
+        schema: "deg2rad_(Tensor(a!) self) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::deg2rad_")?;
+            stack.push(ops::deg2rad_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type Deg2radOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static DEG2RAD_OUT: Op<Deg2radOutFn> = Op::new(OpInfo {
+        name: "aten::deg2rad.out",
+        schema: "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::deg2rad")?;
+            stack.push(ops::deg2rad_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IscloseFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        f64,
+        f64,
+        bool,
+    ) -> Result<Tensor>;
+    pub static ISCLOSE: Op<IscloseFn> = Op::new(OpInfo {
+        name: "aten::isclose",
+        schema: "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::isclose")?;
+            stack
+                .push(
+                    ops::isclose(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.float(2)?,
+                            a.float(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type AllcloseFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        f64,
+        f64,
+        bool,
+    ) -> Result<bool>;
+    pub static ALLCLOSE: Op<AllcloseFn> = Op::new(OpInfo {
+        name: "aten::allclose",
+        schema: "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::allclose")?;
+            stack
+                .push(
+                    ops::allclose(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.float(2)?,
+                            a.float(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["data_dependent_output"],
+    });
+    pub type EqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<bool>;
+    pub static EQUAL: Op<EqualFn> = Op::new(OpInfo {
+        name: "aten::equal",
+        schema: "equal(Tensor self, Tensor other) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::equal")?;
+            stack.push(ops::equal(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["data_dependent_output", "pointwise"],
+    });
+    pub type IsrealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISREAL: Op<IsrealFn> = Op::new(OpInfo {
+        name: "aten::isreal",
+        schema: "isreal(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isreal")?;
+            stack.push(ops::isreal(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IsfiniteFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ISFINITE: Op<IsfiniteFn> = Op::new(OpInfo {
+        name: "aten::isfinite",
+        schema: "isfinite(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::isfinite")?;
+            stack.push(ops::isfinite(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type IsFloatingPointFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
+    pub static IS_FLOATING_POINT: Op<IsFloatingPointFn> = Op::new(OpInfo {
+        name: "aten::is_floating_point",
+        schema: "is_floating_point(Tensor self) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::is_floating_point")?;
+            stack.push(ops::is_floating_point(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IsComplexFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
+    pub static IS_COMPLEX: Op<IsComplexFn> = Op::new(OpInfo {
+        name: "aten::is_complex",
+        schema: "is_complex(Tensor self) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::is_complex")?;
+            stack.push(ops::is_complex(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IsNonzeroFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
+    pub static IS_NONZERO: Op<IsNonzeroFn> = Op::new(OpInfo {
+        name: "aten::is_nonzero",
+        schema: "is_nonzero(Tensor self) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::is_nonzero")?;
+            stack.push(ops::is_nonzero(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type IsSameSizeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<bool>;
+    pub static IS_SAME_SIZE: Op<IsSameSizeFn> = Op::new(OpInfo {
+        name: "aten::is_same_size",
+        schema: "is_same_size(Tensor self, Tensor other) -> bool",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::is_same_size")?;
+            stack.push(ops::is_same_size(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PositiveFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static POSITIVE: Op<PositiveFn> = Op::new(OpInfo {
+        name: "aten::positive",
+        schema: "positive(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::positive")?;
+            stack.push(ops::positive(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ResultTypeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<DType>;
+    pub static RESULT_TYPE: Op<ResultTypeFn> = Op::new(OpInfo {
+        name: "aten::result_type.Tensor",
+        schema: "result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::result_type")?;
+            stack.push(ops::result_type(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FloatPowerTensorTensorFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static FLOAT_POWER_TENSOR_TENSOR: Op<FloatPowerTensorTensorFn> = Op::new(OpInfo {
+        name: "aten::float_power.Tensor_Tensor",
+        schema: "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::float_power")?;
+            stack
+                .push(
+                    ops::float_power_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerTensorTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Op<FloatPowerTensorTensorOutFn> = Op::new(OpInfo {
+        name: "aten::float_power.Tensor_Tensor_out",
+        schema: "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::float_power")?;
+            stack
+                .push(
+                    ops::float_power_tensor_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+    pub static FLOAT_POWER_SCALAR: Op<FloatPowerScalarFn> = Op::new(OpInfo {
+        name: "aten::float_power.Scalar",
+        schema: "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::float_power")?;
+            stack.push(ops::float_power_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerScalarOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FLOAT_POWER_SCALAR_OUT: Op<FloatPowerScalarOutFn> = Op::new(OpInfo {
+        name: "aten::float_power.Scalar_out",
+        schema: "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::float_power")?;
+            stack
+                .push(
+                    ops::float_power_scalar_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerTensorScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static FLOAT_POWER_TENSOR_SCALAR: Op<FloatPowerTensorScalarFn> = Op::new(OpInfo {
+        name: "aten::float_power.Tensor_Scalar",
+        schema: "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::float_power")?;
+            stack
+                .push(
+                    ops::float_power_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerTensorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Op<FloatPowerTensorScalarOutFn> = Op::new(OpInfo {
+        name: "aten::float_power.Tensor_Scalar_out",
+        schema: "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::float_power")?;
+            stack
+                .push(
+                    ops::float_power_tensor_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LdexpFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static LDEXP: Op<LdexpFn> = Op::new(OpInfo {
+        name: "aten::ldexp.Tensor",
+        schema: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ldexp")?;
+            stack.push(ops::ldexp(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LdexpOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static LDEXP_OUT: Op<LdexpOutFn> = Op::new(OpInfo {
+        name: "aten::ldexp.out",
+        schema: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ldexp")?;
+            stack.push(ops::ldexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
 }
 pub mod ops {
     use super::*;
@@ -5018,6 +10849,3900 @@ pub mod ops {
             .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)?;
         Ok(grad_input)
     }
+    /// The inverse cosine of each element; integers give the default float dtype.
+    ///
+    /// `aten::acos(Tensor self) -> Tensor`
+    pub fn acos(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ACOS.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`acos`].
+    ///
+    /// `aten::acos_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn acos_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ACOS_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`acos`].
+    ///
+    /// `aten::acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn acos_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ACOS_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse sine of each element; integers give the default float dtype.
+    ///
+    /// `aten::asin(Tensor self) -> Tensor`
+    pub fn asin(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ASIN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`asin`].
+    ///
+    /// `aten::asin_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn asin_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ASIN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`asin`].
+    ///
+    /// `aten::asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn asin_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ASIN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse tangent of each element; integers give the default float dtype.
+    ///
+    /// `aten::atan(Tensor self) -> Tensor`
+    pub fn atan(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ATAN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`atan`].
+    ///
+    /// `aten::atan_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn atan_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ATAN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`atan`].
+    ///
+    /// `aten::atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn atan_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ATAN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse hyperbolic cosine of each element; integers give the default float dtype.
+    ///
+    /// `aten::acosh(Tensor self) -> Tensor`
+    pub fn acosh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ACOSH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`acosh`].
+    ///
+    /// `aten::acosh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn acosh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ACOSH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`acosh`].
+    ///
+    /// `aten::acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn acosh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ACOSH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse hyperbolic sine of each element; integers give the default float dtype.
+    ///
+    /// `aten::asinh(Tensor self) -> Tensor`
+    pub fn asinh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ASINH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`asinh`].
+    ///
+    /// `aten::asinh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn asinh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ASINH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`asinh`].
+    ///
+    /// `aten::asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn asinh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ASINH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse hyperbolic tangent of each element; integers give the default float dtype.
+    ///
+    /// `aten::atanh(Tensor self) -> Tensor`
+    pub fn atanh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ATANH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`atanh`].
+    ///
+    /// `aten::atanh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn atanh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ATANH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`atanh`].
+    ///
+    /// `aten::atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn atanh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ATANH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The hyperbolic cosine of each element; integers give the default float dtype.
+    ///
+    /// `aten::cosh(Tensor self) -> Tensor`
+    pub fn cosh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COSH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`cosh`].
+    ///
+    /// `aten::cosh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn cosh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COSH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`cosh`].
+    ///
+    /// `aten::cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn cosh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::COSH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The hyperbolic sine of each element; integers give the default float dtype.
+    ///
+    /// `aten::sinh(Tensor self) -> Tensor`
+    pub fn sinh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SINH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sinh`].
+    ///
+    /// `aten::sinh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sinh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SINH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sinh`].
+    ///
+    /// `aten::sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sinh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SINH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The tangent of each element; integers give the default float dtype.
+    ///
+    /// `aten::tan(Tensor self) -> Tensor`
+    pub fn tan(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TAN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`tan`].
+    ///
+    /// `aten::tan_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn tan_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::TAN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`tan`].
+    ///
+    /// `aten::tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn tan_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::TAN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// 2 to the power of each element; integers give the default float dtype.
+    ///
+    /// `aten::exp2(Tensor self) -> Tensor`
+    pub fn exp2(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXP2.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`exp2`].
+    ///
+    /// `aten::exp2_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn exp2_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXP2_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`exp2`].
+    ///
+    /// `aten::exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn exp2_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EXP2_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// e to the power of each element, minus 1; integers give the default float dtype.
+    ///
+    /// `aten::expm1(Tensor self) -> Tensor`
+    pub fn expm1(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXPM1.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`expm1`].
+    ///
+    /// `aten::expm1_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn expm1_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXPM1_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`expm1`].
+    ///
+    /// `aten::expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn expm1_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EXPM1_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The logarithm to base 10 of each element; integers give the default float dtype.
+    ///
+    /// `aten::log10(Tensor self) -> Tensor`
+    pub fn log10(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG10.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`log10`].
+    ///
+    /// `aten::log10_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn log10_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG10_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`log10`].
+    ///
+    /// `aten::log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn log10_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOG10_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The logarithm to base 2 of each element; integers give the default float dtype.
+    ///
+    /// `aten::log2(Tensor self) -> Tensor`
+    pub fn log2(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG2.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`log2`].
+    ///
+    /// `aten::log2_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn log2_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG2_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`log2`].
+    ///
+    /// `aten::log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn log2_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOG2_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The natural logarithm of one plus each element; integers give the default float dtype.
+    ///
+    /// `aten::log1p(Tensor self) -> Tensor`
+    pub fn log1p(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG1P.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`log1p`].
+    ///
+    /// `aten::log1p_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn log1p_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG1P_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`log1p`].
+    ///
+    /// `aten::log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn log1p_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOG1P_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// sin(pi x) / (pi x), and 1 at 0 of each element; integers give the default float dtype.
+    ///
+    /// `aten::sinc(Tensor self) -> Tensor`
+    pub fn sinc(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SINC.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sinc`].
+    ///
+    /// `aten::sinc_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sinc_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SINC_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sinc`].
+    ///
+    /// `aten::sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sinc_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SINC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// One minus the error function of each element; integers give the default float dtype.
+    ///
+    /// `aten::erfc(Tensor self) -> Tensor`
+    pub fn erfc(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERFC.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`erfc`].
+    ///
+    /// `aten::erfc_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn erfc_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERFC_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`erfc`].
+    ///
+    /// `aten::erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn erfc_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ERFC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The logarithm of the gamma function's magnitude of each element; integers give the default float dtype.
+    ///
+    /// `aten::lgamma(Tensor self) -> Tensor`
+    pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LGAMMA.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`lgamma`].
+    ///
+    /// `aten::lgamma_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn lgamma_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LGAMMA_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`lgamma`].
+    ///
+    /// `aten::lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lgamma_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LGAMMA_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The derivative of `lgamma` of each element; integers give the default float dtype.
+    ///
+    /// `aten::digamma(Tensor self) -> Tensor`
+    pub fn digamma(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIGAMMA.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`digamma`].
+    ///
+    /// `aten::digamma_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn digamma_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIGAMMA_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`digamma`].
+    ///
+    /// `aten::digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn digamma_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::DIGAMMA_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse of the error function of each element; integers give the default float dtype.
+    ///
+    /// `aten::erfinv(Tensor self) -> Tensor`
+    pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERFINV.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`erfinv`].
+    ///
+    /// `aten::erfinv_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn erfinv_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ERFINV_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`erfinv`].
+    ///
+    /// `aten::erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn erfinv_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ERFINV_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The modified Bessel function of the first kind, of order 0 of each element; integers give the default float dtype.
+    ///
+    /// `aten::i0(Tensor self) -> Tensor`
+    pub fn i0(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::I0.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`i0`].
+    ///
+    /// `aten::i0_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn i0_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::I0_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`i0`].
+    ///
+    /// `aten::i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn i0_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::I0_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// -x log(x) of each element; integers give the default float dtype.
+    ///
+    /// `aten::special_entr(Tensor self) -> Tensor`
+    pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ENTR.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_entr`].
+    ///
+    /// `aten::special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_entr_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ENTR_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The inverse of the normal distribution of each element; integers give the default float dtype.
+    ///
+    /// `aten::special_ndtri(Tensor self) -> Tensor`
+    pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_NDTRI.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_ndtri`].
+    ///
+    /// `aten::special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_ndtri_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_NDTRI_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `i0` divided by e to the magnitude of each element; integers give the default float dtype.
+    ///
+    /// `aten::special_i0e(Tensor self) -> Tensor`
+    pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_I0E.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_i0e`].
+    ///
+    /// `aten::special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_i0e_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_I0E_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The modified Bessel function of the first kind, of order 1 of each element; integers give the default float dtype.
+    ///
+    /// `aten::special_i1(Tensor self) -> Tensor`
+    pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_I1.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_i1`].
+    ///
+    /// `aten::special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_i1_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_I1_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `special_i1` divided by e to the magnitude of each element; integers give the default float dtype.
+    ///
+    /// `aten::special_i1e(Tensor self) -> Tensor`
+    pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_I1E.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_i1e`].
+    ///
+    /// `aten::special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_i1e_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_I1E_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The fractional part of each element.
+    ///
+    /// `aten::frac(Tensor self) -> Tensor`
+    pub fn frac(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FRAC.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`frac`].
+    ///
+    /// `aten::frac_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn frac_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FRAC_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`frac`].
+    ///
+    /// `aten::frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn frac_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FRAC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Each element divided by its magnitude; 0 stays.
+    ///
+    /// `aten::sgn(Tensor self) -> Tensor`
+    pub fn sgn(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SGN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`sgn`].
+    ///
+    /// `aten::sgn_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn sgn_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SGN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`sgn`].
+    ///
+    /// `aten::sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sgn_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SGN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The `n`-th derivative of `digamma`.
+    ///
+    /// `aten::polygamma(int n, Tensor self) -> Tensor`
+    pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::POLYGAMMA.kernel(keys)?(keys, n, self_)
+    }
+    /// Out form of [`polygamma`].
+    ///
+    /// `aten::polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn polygamma_out<'a>(
+        n: i64,
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::POLYGAMMA_OUT.kernel(keys)?(keys, n, self_, out)?;
+        Ok(out)
+    }
+    /// Each element rounded to some decimals.
+    ///
+    /// `aten::round.decimals(Tensor self, *, int decimals) -> Tensor`
+    pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ROUND_DECIMALS.kernel(keys)?(keys, self_, decimals)
+    }
+    /// In-place form of [`round_decimals`].
+    ///
+    /// `aten::round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)`
+    pub fn round_decimals_<'a>(self_: &'a Tensor, decimals: i64) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ROUND_DECIMALS_.kernel(keys)?(keys, self_, decimals)?;
+        Ok(self_)
+    }
+    /// Out form of [`round_decimals`].
+    ///
+    /// `aten::round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)`
+    pub fn round_decimals_out<'a>(
+        self_: &Tensor,
+        decimals: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ROUND_DECIMALS_OUT.kernel(keys)?(keys, self_, decimals, out)?;
+        Ok(out)
+    }
+    /// The angle of the point (`other`, `self`).
+    ///
+    /// `aten::atan2(Tensor self, Tensor other) -> Tensor`
+    pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ATAN2.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`atan2`].
+    ///
+    /// `aten::atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn atan2_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ATAN2_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`atan2`].
+    ///
+    /// `aten::atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn atan2_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::ATAN2_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The root of the sum of two squares.
+    ///
+    /// `aten::hypot(Tensor self, Tensor other) -> Tensor`
+    pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::HYPOT.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`hypot`].
+    ///
+    /// `aten::hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn hypot_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::HYPOT_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`hypot`].
+    ///
+    /// `aten::hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hypot_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::HYPOT_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The larger of two elements; a number if either is one.
+    ///
+    /// `aten::fmax(Tensor self, Tensor other) -> Tensor`
+    pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FMAX.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`fmax`].
+    ///
+    /// `aten::fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fmax_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::FMAX_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The smaller of two elements; a number if either is one.
+    ///
+    /// `aten::fmin(Tensor self, Tensor other) -> Tensor`
+    pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FMIN.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`fmin`].
+    ///
+    /// `aten::fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fmin_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::FMIN_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The magnitude of `self` with the sign of `other`.
+    ///
+    /// `aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::COPYSIGN.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`copysign`].
+    ///
+    /// `aten::copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn copysign_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::COPYSIGN_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`copysign`].
+    ///
+    /// `aten::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn copysign_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::COPYSIGN_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The magnitude of `self` with the sign of a number.
+    ///
+    /// `aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn copysign_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COPYSIGN_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`copysign_scalar`].
+    ///
+    /// `aten::copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn copysign_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COPYSIGN_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`copysign_scalar`].
+    ///
+    /// `aten::copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn copysign_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::COPYSIGN_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The logarithm of the sum of the powers of e.
+    ///
+    /// `aten::logaddexp(Tensor self, Tensor other) -> Tensor`
+    pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGADDEXP.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`logaddexp`].
+    ///
+    /// `aten::logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logaddexp_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LOGADDEXP_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The logarithm to base 2 of the sum of the powers of 2.
+    ///
+    /// `aten::logaddexp2(Tensor self, Tensor other) -> Tensor`
+    pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGADDEXP2.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`logaddexp2`].
+    ///
+    /// `aten::logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logaddexp2_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LOGADDEXP2_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// 0 below zero, 1 above, and `values` at zero.
+    ///
+    /// `aten::heaviside(Tensor self, Tensor values) -> Tensor`
+    pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | values.key_set());
+        op::HEAVISIDE.kernel(keys)?(keys, self_, values)
+    }
+    /// In-place form of [`heaviside`].
+    ///
+    /// `aten::heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)`
+    pub fn heaviside_<'a>(self_: &'a Tensor, values: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | values.key_set());
+        op::HEAVISIDE_.kernel(keys)?(keys, self_, values)?;
+        Ok(self_)
+    }
+    /// Out form of [`heaviside`].
+    ///
+    /// `aten::heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn heaviside_out<'a>(
+        self_: &Tensor,
+        values: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | values.key_set() | out.key_set());
+        op::HEAVISIDE_OUT.kernel(keys)?(keys, self_, values, out)?;
+        Ok(out)
+    }
+    /// The next number after `self` towards `other`.
+    ///
+    /// `aten::nextafter(Tensor self, Tensor other) -> Tensor`
+    pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NEXTAFTER.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`nextafter`].
+    ///
+    /// `aten::nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn nextafter_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NEXTAFTER_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`nextafter`].
+    ///
+    /// `aten::nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn nextafter_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::NEXTAFTER_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The regularised lower incomplete gamma function.
+    ///
+    /// `aten::igamma(Tensor self, Tensor other) -> Tensor`
+    pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::IGAMMA.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`igamma`].
+    ///
+    /// `aten::igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn igamma_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::IGAMMA_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`igamma`].
+    ///
+    /// `aten::igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn igamma_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::IGAMMA_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The regularised upper incomplete gamma function.
+    ///
+    /// `aten::igammac(Tensor self, Tensor other) -> Tensor`
+    pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::IGAMMAC.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`igammac`].
+    ///
+    /// `aten::igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn igammac_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::IGAMMAC_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`igammac`].
+    ///
+    /// `aten::igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn igammac_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::IGAMMAC_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `self` * log(`other`), and 0 where `self` is 0.
+    ///
+    /// `aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::XLOGY.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`xlogy`].
+    ///
+    /// `aten::xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn xlogy_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::XLOGY_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`xlogy`].
+    ///
+    /// `aten::xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn xlogy_out_tensor<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::XLOGY_OUT_TENSOR.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `xlogy` of a number.
+    ///
+    /// `aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor`
+    pub fn xlogy_scalar_self(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::XLOGY_SCALAR_SELF.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`xlogy_scalar_self`].
+    ///
+    /// `aten::xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn xlogy_out_scalar_self<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::XLOGY_OUT_SCALAR_SELF.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
+    /// `xlogy` with a number.
+    ///
+    /// `aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor`
+    pub fn xlogy_scalar_other(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::XLOGY_SCALAR_OTHER.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`xlogy_scalar_other`].
+    ///
+    /// `aten::xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn xlogy_scalar_other_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::XLOGY_SCALAR_OTHER_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`xlogy_scalar_other`].
+    ///
+    /// `aten::xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn xlogy_out_scalar_other<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::XLOGY_OUT_SCALAR_OTHER.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `self` * log(1 + `other`), and 0 where `self` is 0.
+    ///
+    /// `aten::special_xlog1py(Tensor self, Tensor other) -> Tensor`
+    pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SPECIAL_XLOG1PY.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`special_xlog1py`].
+    ///
+    /// `aten::special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlog1py_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SPECIAL_XLOG1PY_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `special_xlog1py` of a number.
+    ///
+    /// `aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor`
+    pub fn special_xlog1py_self_scalar(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::SPECIAL_XLOG1PY_SELF_SCALAR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`special_xlog1py_self_scalar`].
+    ///
+    /// `aten::special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlog1py_self_scalar_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT
+            .kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
+    /// `special_xlog1py` with a number.
+    ///
+    /// `aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn special_xlog1py_other_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_XLOG1PY_OTHER_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// Out form of [`special_xlog1py_other_scalar`].
+    ///
+    /// `aten::special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlog1py_other_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT
+            .kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The Hurwitz zeta function.
+    ///
+    /// `aten::special_zeta(Tensor self, Tensor other) -> Tensor`
+    pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SPECIAL_ZETA.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`special_zeta`].
+    ///
+    /// `aten::special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_zeta_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SPECIAL_ZETA_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `special_zeta` of a number.
+    ///
+    /// `aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor`
+    pub fn special_zeta_self_scalar(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::SPECIAL_ZETA_SELF_SCALAR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`special_zeta_self_scalar`].
+    ///
+    /// `aten::special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_zeta_self_scalar_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::SPECIAL_ZETA_SELF_SCALAR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
+    /// `special_zeta` with a number.
+    ///
+    /// `aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn special_zeta_other_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ZETA_OTHER_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// Out form of [`special_zeta_other_scalar`].
+    ///
+    /// `aten::special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_zeta_other_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ZETA_OTHER_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The greatest common divisor.
+    ///
+    /// `aten::gcd(Tensor self, Tensor other) -> Tensor`
+    pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GCD.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`gcd`].
+    ///
+    /// `aten::gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn gcd_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GCD_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`gcd`].
+    ///
+    /// `aten::gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn gcd_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::GCD_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The least common multiple.
+    ///
+    /// `aten::lcm(Tensor self, Tensor other) -> Tensor`
+    pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LCM.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`lcm`].
+    ///
+    /// `aten::lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn lcm_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LCM_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`lcm`].
+    ///
+    /// `aten::lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lcm_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LCM_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The remainder of a division that rounds down: it has the sign of `other`.
+    ///
+    /// `aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::REMAINDER.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`remainder`].
+    ///
+    /// `aten::remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn remainder_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::REMAINDER_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`remainder`].
+    ///
+    /// `aten::remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn remainder_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::REMAINDER_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The remainder of a division by a number that rounds down.
+    ///
+    /// `aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn remainder_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::REMAINDER_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`remainder_scalar`].
+    ///
+    /// `aten::remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn remainder_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::REMAINDER_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`remainder_scalar`].
+    ///
+    /// `aten::remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn remainder_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::REMAINDER_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The remainder of a division that rounds towards zero: it has the sign of `self`.
+    ///
+    /// `aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FMOD.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`fmod`].
+    ///
+    /// `aten::fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn fmod_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FMOD_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`fmod`].
+    ///
+    /// `aten::fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fmod_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::FMOD_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The remainder of a division by a number that rounds towards zero.
+    ///
+    /// `aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn fmod_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FMOD_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`fmod_scalar`].
+    ///
+    /// `aten::fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn fmod_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FMOD_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`fmod_scalar`].
+    ///
+    /// `aten::fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fmod_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FMOD_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The and of the bits of integers and bools.
+    ///
+    /// `aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_AND.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`bitwise_and`].
+    ///
+    /// `aten::bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn bitwise_and_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_AND_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_and`].
+    ///
+    /// `aten::bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_and_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::BITWISE_AND_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The and of bits with a number.
+    ///
+    /// `aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn bitwise_and_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_AND_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`bitwise_and_scalar`].
+    ///
+    /// `aten::bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn bitwise_and_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_AND_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_and_scalar`].
+    ///
+    /// `aten::bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_and_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_AND_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `bitwise_and`, as Python calls it.
+    ///
+    /// `aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn __and__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::__AND__.kernel(keys)?(keys, self_, other)
+    }
+    /// The or of the bits of integers and bools.
+    ///
+    /// `aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_OR.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`bitwise_or`].
+    ///
+    /// `aten::bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn bitwise_or_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_OR_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_or`].
+    ///
+    /// `aten::bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_or_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::BITWISE_OR_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The or of bits with a number.
+    ///
+    /// `aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn bitwise_or_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_OR_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`bitwise_or_scalar`].
+    ///
+    /// `aten::bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn bitwise_or_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_OR_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_or_scalar`].
+    ///
+    /// `aten::bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_or_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_OR_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `bitwise_or`, as Python calls it.
+    ///
+    /// `aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn __or__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::__OR__.kernel(keys)?(keys, self_, other)
+    }
+    /// The exclusive or of the bits of integers and bools.
+    ///
+    /// `aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_XOR.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`bitwise_xor`].
+    ///
+    /// `aten::bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn bitwise_xor_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_XOR_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_xor`].
+    ///
+    /// `aten::bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_xor_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::BITWISE_XOR_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The exclusive or of bits with a number.
+    ///
+    /// `aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn bitwise_xor_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_XOR_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`bitwise_xor_scalar`].
+    ///
+    /// `aten::bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn bitwise_xor_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_XOR_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_xor_scalar`].
+    ///
+    /// `aten::bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_xor_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_XOR_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `bitwise_xor`, as Python calls it.
+    ///
+    /// `aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn __xor__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::__XOR__.kernel(keys)?(keys, self_, other)
+    }
+    /// The bits of integers shifted to the left.
+    ///
+    /// `aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_LEFT_SHIFT.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`bitwise_left_shift`].
+    ///
+    /// `aten::bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn bitwise_left_shift_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_LEFT_SHIFT_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_left_shift`].
+    ///
+    /// `aten::bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_left_shift_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::BITWISE_LEFT_SHIFT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// The bits of a number shifted.
+    ///
+    /// `aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn bitwise_left_shift_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`bitwise_left_shift_scalar_tensor`].
+    ///
+    /// `aten::bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_left_shift_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT
+            .kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
+    /// `bitwise_left_shift`, as Python calls it.
+    ///
+    /// `aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn __lshift__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::__LSHIFT__.kernel(keys)?(keys, self_, other)
+    }
+    /// The bits of integers shifted to the right.
+    ///
+    /// `aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_RIGHT_SHIFT.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`bitwise_right_shift`].
+    ///
+    /// `aten::bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn bitwise_right_shift_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::BITWISE_RIGHT_SHIFT_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_right_shift`].
+    ///
+    /// `aten::bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_right_shift_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::BITWISE_RIGHT_SHIFT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `bitwise_right_shift`, as Python calls it.
+    ///
+    /// `aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn __rshift__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::__RSHIFT__.kernel(keys)?(keys, self_, other)
+    }
+    /// True where one of two elements is not zero; shapes broadcast.
+    ///
+    /// `aten::logical_xor(Tensor self, Tensor other) -> Tensor`
+    pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_XOR.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`logical_xor`].
+    ///
+    /// `aten::logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn logical_xor_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LOGICAL_XOR_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`logical_xor`].
+    ///
+    /// `aten::logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logical_xor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LOGICAL_XOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `self` divided by `other`, rounded down.
+    ///
+    /// `aten::floor_divide(Tensor self, Tensor other) -> Tensor`
+    pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FLOOR_DIVIDE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`floor_divide`].
+    ///
+    /// `aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn floor_divide_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::FLOOR_DIVIDE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`floor_divide`].
+    ///
+    /// `aten::floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn floor_divide_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::FLOOR_DIVIDE_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// True where an element is positive infinity.
+    ///
+    /// `aten::isposinf(Tensor self) -> Tensor`
+    pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISPOSINF.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`isposinf`].
+    ///
+    /// `aten::isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn isposinf_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ISPOSINF_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where an element is negative infinity.
+    ///
+    /// `aten::isneginf(Tensor self) -> Tensor`
+    pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISNEGINF.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`isneginf`].
+    ///
+    /// `aten::isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn isneginf_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ISNEGINF_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where an element is negative, or -0.
+    ///
+    /// `aten::signbit(Tensor self) -> Tensor`
+    pub fn signbit(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SIGNBIT.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`signbit`].
+    ///
+    /// `aten::signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn signbit_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SIGNBIT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where an element, or a part of it, is infinite.
+    ///
+    /// `aten::isinf(Tensor self) -> Tensor`
+    pub fn isinf(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISINF.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`isinf`].
+    ///
+    /// `aten::isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn isinf_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ISINF_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// x above 0, alpha (e^x - 1) below, scaled.
+    ///
+    /// `aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
+    pub fn elu(
+        self_: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ELU
+            .kernel(keys)?(keys, self_, alpha.into(), scale.into(), input_scale.into())
+    }
+    /// In-place form of [`elu`].
+    ///
+    /// `aten::elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)`
+    pub fn elu_<'a>(
+        self_: &'a Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ELU_
+            .kernel(keys)?(keys, self_, alpha.into(), scale.into(), input_scale.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`elu`].
+    ///
+    /// `aten::elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn elu_out<'a>(
+        self_: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ELU_OUT
+            .kernel(
+                keys,
+            )?(keys, self_, alpha.into(), scale.into(), input_scale.into(), out)?;
+        Ok(out)
+    }
+    /// Gradient of `elu` from its input, or its result.
+    ///
+    /// `aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor`
+    pub fn elu_backward(
+        grad_output: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+        is_result: bool,
+        self_or_result: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_or_result.key_set());
+        op::ELU_BACKWARD
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_output,
+            alpha.into(),
+            scale.into(),
+            input_scale.into(),
+            is_result,
+            self_or_result,
+        )
+    }
+    /// Out form of [`elu_backward`].
+    ///
+    /// `aten::elu_backward.grad_input(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn elu_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+        is_result: bool,
+        self_or_result: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_or_result.key_set() | grad_input.key_set(),
+        );
+        op::ELU_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_output,
+            alpha.into(),
+            scale.into(),
+            input_scale.into(),
+            is_result,
+            self_or_result,
+            grad_input,
+        )?;
+        Ok(grad_input)
+    }
+    /// x above 0, `negative_slope` x below.
+    ///
+    /// `aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor`
+    pub fn leaky_relu(
+        self_: &Tensor,
+        negative_slope: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LEAKY_RELU.kernel(keys)?(keys, self_, negative_slope.into())
+    }
+    /// In-place form of [`leaky_relu`].
+    ///
+    /// `aten::leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)`
+    pub fn leaky_relu_<'a>(
+        self_: &'a Tensor,
+        negative_slope: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LEAKY_RELU_.kernel(keys)?(keys, self_, negative_slope.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`leaky_relu`].
+    ///
+    /// `aten::leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn leaky_relu_out<'a>(
+        self_: &Tensor,
+        negative_slope: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LEAKY_RELU_OUT.kernel(keys)?(keys, self_, negative_slope.into(), out)?;
+        Ok(out)
+    }
+    /// Gradient of `leaky_relu`.
+    ///
+    /// `aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor`
+    pub fn leaky_relu_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        negative_slope: impl Into<Scalar>,
+        self_is_result: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::LEAKY_RELU_BACKWARD
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, negative_slope.into(), self_is_result)
+    }
+    /// Out form of [`leaky_relu_backward`].
+    ///
+    /// `aten::leaky_relu_backward.grad_input(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn leaky_relu_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        negative_slope: impl Into<Scalar>,
+        self_is_result: bool,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::LEAKY_RELU_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_output,
+            self_,
+            negative_slope.into(),
+            self_is_result,
+            grad_input,
+        )?;
+        Ok(grad_input)
+    }
+    /// log(1 + e^(beta x)) / beta, and x above `threshold`.
+    ///
+    /// `aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor`
+    pub fn softplus(
+        self_: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SOFTPLUS.kernel(keys)?(keys, self_, beta.into(), threshold.into())
+    }
+    /// Out form of [`softplus`].
+    ///
+    /// `aten::softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn softplus_out<'a>(
+        self_: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SOFTPLUS_OUT.kernel(keys)?(keys, self_, beta.into(), threshold.into(), out)?;
+        Ok(out)
+    }
+    /// Gradient of `softplus`.
+    ///
+    /// `aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor`
+    pub fn softplus_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::SOFTPLUS_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, beta.into(), threshold.into())
+    }
+    /// Out form of [`softplus_backward`].
+    ///
+    /// `aten::softplus_backward.grad_input(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn softplus_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        beta: impl Into<Scalar>,
+        threshold: impl Into<Scalar>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::SOFTPLUS_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, beta.into(), threshold.into(), grad_input)?;
+        Ok(grad_input)
+    }
+    /// x towards zero by `lambd`, 0 where it is nearer.
+    ///
+    /// `aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
+    pub fn softshrink(self_: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SOFTSHRINK.kernel(keys)?(keys, self_, lambd.into())
+    }
+    /// Out form of [`softshrink`].
+    ///
+    /// `aten::softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn softshrink_out<'a>(
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SOFTSHRINK_OUT.kernel(keys)?(keys, self_, lambd.into(), out)?;
+        Ok(out)
+    }
+    /// x, or 0 where it is within `lambd` of zero.
+    ///
+    /// `aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
+    pub fn hardshrink(self_: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDSHRINK.kernel(keys)?(keys, self_, lambd.into())
+    }
+    /// Out form of [`hardshrink`].
+    ///
+    /// `aten::hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hardshrink_out<'a>(
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::HARDSHRINK_OUT.kernel(keys)?(keys, self_, lambd.into(), out)?;
+        Ok(out)
+    }
+    /// x tanh(softplus(x)).
+    ///
+    /// `aten::mish(Tensor self) -> Tensor`
+    pub fn mish(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MISH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`mish`].
+    ///
+    /// `aten::mish_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn mish_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MISH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`mish`].
+    ///
+    /// `aten::mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn mish_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::MISH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// x / 6 + 1/2 between 0 and 1.
+    ///
+    /// `aten::hardsigmoid(Tensor self) -> Tensor`
+    pub fn hardsigmoid(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDSIGMOID.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`hardsigmoid`].
+    ///
+    /// `aten::hardsigmoid_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn hardsigmoid_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDSIGMOID_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`hardsigmoid`].
+    ///
+    /// `aten::hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hardsigmoid_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::HARDSIGMOID_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Gradient of `hardsigmoid`.
+    ///
+    /// `aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor`
+    pub fn hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::HARDSIGMOID_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }
+    /// Out form of [`hardsigmoid_backward`].
+    ///
+    /// `aten::hardsigmoid_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn hardsigmoid_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::HARDSIGMOID_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, grad_input)?;
+        Ok(grad_input)
+    }
+    /// x between two numbers.
+    ///
+    /// `aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
+    pub fn hardtanh(
+        self_: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDTANH.kernel(keys)?(keys, self_, min_val.into(), max_val.into())
+    }
+    /// In-place form of [`hardtanh`].
+    ///
+    /// `aten::hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)`
+    pub fn hardtanh_<'a>(
+        self_: &'a Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDTANH_.kernel(keys)?(keys, self_, min_val.into(), max_val.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`hardtanh`].
+    ///
+    /// `aten::hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hardtanh_out<'a>(
+        self_: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::HARDTANH_OUT
+            .kernel(keys)?(keys, self_, min_val.into(), max_val.into(), out)?;
+        Ok(out)
+    }
+    /// Gradient of `hardtanh`.
+    ///
+    /// `aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor`
+    pub fn hardtanh_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::HARDTANH_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, min_val.into(), max_val.into())
+    }
+    /// Out form of [`hardtanh_backward`].
+    ///
+    /// `aten::hardtanh_backward.grad_input(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn hardtanh_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::HARDTANH_BACKWARD_GRAD_INPUT
+            .kernel(
+                keys,
+            )?(keys, grad_output, self_, min_val.into(), max_val.into(), grad_input)?;
+        Ok(grad_input)
+    }
+    /// x hardsigmoid(x).
+    ///
+    /// `aten::hardswish(Tensor self) -> Tensor`
+    pub fn hardswish(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDSWISH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`hardswish`].
+    ///
+    /// `aten::hardswish_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn hardswish_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::HARDSWISH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`hardswish`].
+    ///
+    /// `aten::hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hardswish_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::HARDSWISH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Gradient of `hardswish`.
+    ///
+    /// `aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor`
+    pub fn hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::HARDSWISH_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }
+    /// Out form of [`hardswish_backward`].
+    ///
+    /// `aten::hardswish_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn hardswish_backward_out<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | out.key_set(),
+        );
+        op::HARDSWISH_BACKWARD_OUT.kernel(keys)?(keys, grad_output, self_, out)?;
+        Ok(out)
+    }
+    /// x between 0 and 6.
+    ///
+    /// `aten::relu6(Tensor self) -> Tensor`
+    pub fn relu6(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RELU6.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`relu6`].
+    ///
+    /// `aten::relu6_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn relu6_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RELU6_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// The self-normalising `elu`.
+    ///
+    /// `aten::selu(Tensor self) -> Tensor`
+    pub fn selu(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SELU.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`selu`].
+    ///
+    /// `aten::selu_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn selu_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SELU_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// `elu` of x / alpha, times alpha.
+    ///
+    /// `aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor`
+    pub fn celu(self_: &Tensor, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CELU.kernel(keys)?(keys, self_, alpha.into())
+    }
+    /// The logarithm of `sigmoid`.
+    ///
+    /// `aten::log_sigmoid(Tensor self) -> Tensor`
+    pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG_SIGMOID.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`log_sigmoid`].
+    ///
+    /// `aten::log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn log_sigmoid_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOG_SIGMOID_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The logarithm of `sigmoid`, and a buffer for its gradient.
+    ///
+    /// `aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)`
+    pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::LOG_SIGMOID_FORWARD.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`log_sigmoid_forward`].
+    ///
+    /// `aten::log_sigmoid_forward.output(Tensor self, *, Tensor(a!) output, Tensor(b!) buffer) -> (Tensor(a!), Tensor(b!))`
+    pub fn log_sigmoid_forward_output<'a>(
+        self_: &Tensor,
+        output: &'a Tensor,
+        buffer: &'a Tensor,
+    ) -> Result<(&'a Tensor, &'a Tensor)> {
+        let keys = tls::effective(self_.key_set() | output.key_set() | buffer.key_set());
+        op::LOG_SIGMOID_FORWARD_OUTPUT.kernel(keys)?(keys, self_, output, buffer)?;
+        Ok((output, buffer))
+    }
+    /// Gradient of `log_sigmoid`.
+    ///
+    /// `aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor`
+    pub fn log_sigmoid_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        buffer: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | buffer.key_set(),
+        );
+        op::LOG_SIGMOID_BACKWARD.kernel(keys)?(keys, grad_output, self_, buffer)
+    }
+    /// Out form of [`log_sigmoid_backward`].
+    ///
+    /// `aten::log_sigmoid_backward.grad_input(Tensor grad_output, Tensor self, Tensor buffer, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn log_sigmoid_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        buffer: &Tensor,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | buffer.key_set()
+                | grad_input.key_set(),
+        );
+        op::LOG_SIGMOID_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, buffer, grad_input)?;
+        Ok(grad_input)
+    }
+    /// The logarithm of x / (1 - x), of x between `eps` and 1 - `eps`.
+    ///
+    /// `aten::logit(Tensor self, float? eps=None) -> Tensor`
+    pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOGIT.kernel(keys)?(keys, self_, eps)
+    }
+    /// In-place form of [`logit`].
+    ///
+    /// `aten::logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)`
+    pub fn logit_<'a>(self_: &'a Tensor, eps: Option<f64>) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LOGIT_.kernel(keys)?(keys, self_, eps)?;
+        Ok(self_)
+    }
+    /// Out form of [`logit`].
+    ///
+    /// `aten::logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn logit_out<'a>(
+        self_: &Tensor,
+        eps: Option<f64>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LOGIT_OUT.kernel(keys)?(keys, self_, eps, out)?;
+        Ok(out)
+    }
+    /// Gradient of `logit`.
+    ///
+    /// `aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor`
+    pub fn logit_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        eps: Option<f64>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::LOGIT_BACKWARD.kernel(keys)?(keys, grad_output, self_, eps)
+    }
+    /// Out form of [`logit_backward`].
+    ///
+    /// `aten::logit_backward.grad_input(Tensor grad_output, Tensor self, float? eps=None, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn logit_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        eps: Option<f64>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::LOGIT_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, eps, grad_input)?;
+        Ok(grad_input)
+    }
+    /// Numbers in place of no-numbers and infinities.
+    ///
+    /// `aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
+    pub fn nan_to_num(
+        self_: &Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NAN_TO_NUM.kernel(keys)?(keys, self_, nan, posinf, neginf)
+    }
+    /// In-place form of [`nan_to_num`].
+    ///
+    /// `aten::nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)`
+    pub fn nan_to_num_<'a>(
+        self_: &'a Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NAN_TO_NUM_.kernel(keys)?(keys, self_, nan, posinf, neginf)?;
+        Ok(self_)
+    }
+    /// Out form of [`nan_to_num`].
+    ///
+    /// `aten::nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn nan_to_num_out<'a>(
+        self_: &Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NAN_TO_NUM_OUT.kernel(keys)?(keys, self_, nan, posinf, neginf, out)?;
+        Ok(out)
+    }
+    /// One half of a dimension times the sigmoid of the other.
+    ///
+    /// `aten::glu(Tensor self, int dim=-1) -> Tensor`
+    pub fn glu(self_: &Tensor, dim: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GLU.kernel(keys)?(keys, self_, dim)
+    }
+    /// Out form of [`glu`].
+    ///
+    /// `aten::glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn glu_out<'a>(self_: &Tensor, dim: i64, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GLU_OUT.kernel(keys)?(keys, self_, dim, out)?;
+        Ok(out)
+    }
+    /// Gradient of `glu`.
+    ///
+    /// `aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor`
+    pub fn glu_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::GLU_BACKWARD.kernel(keys)?(keys, grad_output, self_, dim)
+    }
+    /// Out form of [`glu_backward`].
+    ///
+    /// `aten::glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn glu_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::GLU_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, dim, grad_input)?;
+        Ok(grad_input)
+    }
+    /// x above 0, x times `weight` below; shapes broadcast.
+    ///
+    /// `aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor`
+    pub fn _prelu_kernel(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | weight.key_set());
+        op::_PRELU_KERNEL.kernel(keys)?(keys, self_, weight)
+    }
+    /// x above 0, x times a weight of its channel below.
+    ///
+    /// `aten::prelu(Tensor self, Tensor weight) -> Tensor`
+    pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | weight.key_set());
+        op::PRELU.kernel(keys)?(keys, self_, weight)
+    }
+    /// Out form of [`prelu`].
+    ///
+    /// `aten::prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn prelu_out<'a>(
+        self_: &Tensor,
+        weight: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | weight.key_set() | out.key_set());
+        op::PRELU_OUT.kernel(keys)?(keys, self_, weight, out)?;
+        Ok(out)
+    }
+    /// Gradient of `mish`.
+    ///
+    /// `aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor`
+    pub fn mish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::MISH_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }
+    /// `abs` under another name.
+    ///
+    /// `aten::absolute(Tensor self) -> Tensor`
+    pub fn absolute(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ABSOLUTE.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`absolute`].
+    ///
+    /// `aten::absolute_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn absolute_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ABSOLUTE_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`absolute`].
+    ///
+    /// `aten::absolute.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn absolute_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ABSOLUTE_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `acos` under another name.
+    ///
+    /// `aten::arccos(Tensor self) -> Tensor`
+    pub fn arccos(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCCOS.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arccos`].
+    ///
+    /// `aten::arccos_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arccos_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCCOS_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arccos`].
+    ///
+    /// `aten::arccos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arccos_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCCOS_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `acosh` under another name.
+    ///
+    /// `aten::arccosh(Tensor self) -> Tensor`
+    pub fn arccosh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCCOSH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arccosh`].
+    ///
+    /// `aten::arccosh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arccosh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCCOSH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arccosh`].
+    ///
+    /// `aten::arccosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arccosh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCCOSH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `asinh` under another name.
+    ///
+    /// `aten::arcsinh(Tensor self) -> Tensor`
+    pub fn arcsinh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCSINH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arcsinh`].
+    ///
+    /// `aten::arcsinh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arcsinh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCSINH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arcsinh`].
+    ///
+    /// `aten::arcsinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arcsinh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCSINH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `atanh` under another name.
+    ///
+    /// `aten::arctanh(Tensor self) -> Tensor`
+    pub fn arctanh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCTANH.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arctanh`].
+    ///
+    /// `aten::arctanh_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arctanh_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCTANH_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arctanh`].
+    ///
+    /// `aten::arctanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arctanh_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCTANH_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `asin` under another name.
+    ///
+    /// `aten::arcsin(Tensor self) -> Tensor`
+    pub fn arcsin(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCSIN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arcsin`].
+    ///
+    /// `aten::arcsin_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arcsin_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCSIN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arcsin`].
+    ///
+    /// `aten::arcsin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arcsin_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCSIN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `atan` under another name.
+    ///
+    /// `aten::arctan(Tensor self) -> Tensor`
+    pub fn arctan(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCTAN.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`arctan`].
+    ///
+    /// `aten::arctan_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn arctan_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ARCTAN_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`arctan`].
+    ///
+    /// `aten::arctan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arctan_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ARCTAN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `neg` under another name.
+    ///
+    /// `aten::negative(Tensor self) -> Tensor`
+    pub fn negative(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEGATIVE.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`negative`].
+    ///
+    /// `aten::negative_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn negative_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NEGATIVE_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`negative`].
+    ///
+    /// `aten::negative.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn negative_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEGATIVE_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `trunc` under another name.
+    ///
+    /// `aten::fix(Tensor self) -> Tensor`
+    pub fn fix(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FIX.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`fix`].
+    ///
+    /// `aten::fix_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn fix_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FIX_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`fix`].
+    ///
+    /// `aten::fix.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fix_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FIX_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `atan2` under another name.
+    ///
+    /// `aten::arctan2(Tensor self, Tensor other) -> Tensor`
+    pub fn arctan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ARCTAN2.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`arctan2`].
+    ///
+    /// `aten::arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn arctan2_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ARCTAN2_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`arctan2`].
+    ///
+    /// `aten::arctan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn arctan2_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::ARCTAN2_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// Each element times itself.
+    ///
+    /// `aten::square(Tensor self) -> Tensor`
+    pub fn square(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUARE.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`square`].
+    ///
+    /// `aten::square_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn square_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SQUARE_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`square`].
+    ///
+    /// `aten::square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn square_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SQUARE_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `clamp` under another name.
+    ///
+    /// `aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor`
+    pub fn clip(
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLIP.kernel(keys)?(keys, self_, min, max)
+    }
+    /// In-place form of [`clip`].
+    ///
+    /// `aten::clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)`
+    pub fn clip_<'a>(
+        self_: &'a Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CLIP_.kernel(keys)?(keys, self_, min, max)?;
+        Ok(self_)
+    }
+    /// Out form of [`clip`].
+    ///
+    /// `aten::clip.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clip_out<'a>(
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CLIP_OUT.kernel(keys)?(keys, self_, min, max, out)?;
+        Ok(out)
+    }
+    /// `clamp` under another name.
+    ///
+    /// `aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor`
+    pub fn clip_tensor(
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | min.keys() | max.keys());
+        op::CLIP_TENSOR.kernel(keys)?(keys, self_, min, max)
+    }
+    /// In-place form of [`clip_tensor`].
+    ///
+    /// `aten::clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)`
+    pub fn clip_tensor_<'a>(
+        self_: &'a Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | min.keys() | max.keys());
+        op::CLIP_TENSOR_.kernel(keys)?(keys, self_, min, max)?;
+        Ok(self_)
+    }
+    /// Out form of [`clip_tensor`].
+    ///
+    /// `aten::clip.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clip_tensor_out<'a>(
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | min.keys() | max.keys() | out.key_set(),
+        );
+        op::CLIP_TENSOR_OUT.kernel(keys)?(keys, self_, min, max, out)?;
+        Ok(out)
+    }
+    /// `div` under another name.
+    ///
+    /// `aten::divide.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIVIDE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`divide`].
+    ///
+    /// `aten::divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn divide_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIVIDE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`divide`].
+    ///
+    /// `aten::divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn divide_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::DIVIDE_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `div` under another name.
+    ///
+    /// `aten::divide.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn divide_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIVIDE_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`divide_scalar`].
+    ///
+    /// `aten::divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn divide_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIVIDE_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// `div` under another name.
+    ///
+    /// `aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor`
+    pub fn divide_tensor_mode(
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIVIDE_TENSOR_MODE.kernel(keys)?(keys, self_, other, rounding_mode)
+    }
+    /// In-place form of [`divide_tensor_mode`].
+    ///
+    /// `aten::divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)`
+    pub fn divide_tensor_mode_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::DIVIDE_TENSOR_MODE_.kernel(keys)?(keys, self_, other, rounding_mode)?;
+        Ok(self_)
+    }
+    /// Out form of [`divide_tensor_mode`].
+    ///
+    /// `aten::divide.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
+    pub fn divide_out_mode<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::DIVIDE_OUT_MODE.kernel(keys)?(keys, self_, other, rounding_mode, out)?;
+        Ok(out)
+    }
+    /// `div` under another name.
+    ///
+    /// `aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor`
+    pub fn divide_scalar_mode(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIVIDE_SCALAR_MODE.kernel(keys)?(keys, self_, other.into(), rounding_mode)
+    }
+    /// In-place form of [`divide_scalar_mode`].
+    ///
+    /// `aten::divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)`
+    pub fn divide_scalar_mode_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DIVIDE_SCALAR_MODE_.kernel(keys)?(keys, self_, other.into(), rounding_mode)?;
+        Ok(self_)
+    }
+    /// `div` under another name.
+    ///
+    /// `aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn true_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::TRUE_DIVIDE.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`true_divide`].
+    ///
+    /// `aten::true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn true_divide_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::TRUE_DIVIDE_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`true_divide`].
+    ///
+    /// `aten::true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn true_divide_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::TRUE_DIVIDE_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `mul` under another name.
+    ///
+    /// `aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn multiply(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MULTIPLY.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`multiply`].
+    ///
+    /// `aten::multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn multiply_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::MULTIPLY_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`multiply`].
+    ///
+    /// `aten::multiply.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn multiply_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::MULTIPLY_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `mul` under another name.
+    ///
+    /// `aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn multiply_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MULTIPLY_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`multiply_scalar`].
+    ///
+    /// `aten::multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn multiply_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MULTIPLY_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// `sub` under another name.
+    ///
+    /// `aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
+    pub fn subtract(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SUBTRACT.kernel(keys)?(keys, self_, other, alpha.into())
+    }
+    /// In-place form of [`subtract`].
+    ///
+    /// `aten::subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
+    pub fn subtract_<'a>(
+        self_: &'a Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SUBTRACT_.kernel(keys)?(keys, self_, other, alpha.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`subtract`].
+    ///
+    /// `aten::subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+    pub fn subtract_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SUBTRACT_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)?;
+        Ok(out)
+    }
+    /// `sub` under another name.
+    ///
+    /// `aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+    pub fn subtract_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SUBTRACT_SCALAR.kernel(keys)?(keys, self_, other.into(), alpha.into())
+    }
+    /// In-place form of [`subtract_scalar`].
+    ///
+    /// `aten::subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
+    pub fn subtract_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SUBTRACT_SCALAR_.kernel(keys)?(keys, self_, other.into(), alpha.into())?;
+        Ok(self_)
+    }
+    /// `ne` under another name.
+    ///
+    /// `aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn not_equal(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NOT_EQUAL.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`not_equal`].
+    ///
+    /// `aten::not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn not_equal_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::NOT_EQUAL_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`not_equal`].
+    ///
+    /// `aten::not_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn not_equal_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::NOT_EQUAL_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `ne` under another name.
+    ///
+    /// `aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn not_equal_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NOT_EQUAL_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`not_equal_scalar`].
+    ///
+    /// `aten::not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn not_equal_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NOT_EQUAL_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`not_equal_scalar`].
+    ///
+    /// `aten::not_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn not_equal_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NOT_EQUAL_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `ge` under another name.
+    ///
+    /// `aten::greater_equal.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn greater_equal(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GREATER_EQUAL.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`greater_equal`].
+    ///
+    /// `aten::greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn greater_equal_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GREATER_EQUAL_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`greater_equal`].
+    ///
+    /// `aten::greater_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn greater_equal_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::GREATER_EQUAL_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `ge` under another name.
+    ///
+    /// `aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn greater_equal_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GREATER_EQUAL_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`greater_equal_scalar`].
+    ///
+    /// `aten::greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn greater_equal_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GREATER_EQUAL_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`greater_equal_scalar`].
+    ///
+    /// `aten::greater_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn greater_equal_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GREATER_EQUAL_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `le` under another name.
+    ///
+    /// `aten::less_equal.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn less_equal(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LESS_EQUAL.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`less_equal`].
+    ///
+    /// `aten::less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn less_equal_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LESS_EQUAL_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`less_equal`].
+    ///
+    /// `aten::less_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn less_equal_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LESS_EQUAL_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `le` under another name.
+    ///
+    /// `aten::less_equal.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn less_equal_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LESS_EQUAL_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`less_equal_scalar`].
+    ///
+    /// `aten::less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn less_equal_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LESS_EQUAL_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`less_equal_scalar`].
+    ///
+    /// `aten::less_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn less_equal_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LESS_EQUAL_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `gt` under another name.
+    ///
+    /// `aten::greater.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn greater(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GREATER.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`greater`].
+    ///
+    /// `aten::greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn greater_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::GREATER_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`greater`].
+    ///
+    /// `aten::greater.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn greater_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::GREATER_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `gt` under another name.
+    ///
+    /// `aten::greater.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn greater_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GREATER_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`greater_scalar`].
+    ///
+    /// `aten::greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn greater_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::GREATER_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`greater_scalar`].
+    ///
+    /// `aten::greater.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn greater_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::GREATER_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `lt` under another name.
+    ///
+    /// `aten::less.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn less(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LESS.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`less`].
+    ///
+    /// `aten::less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn less_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LESS_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
+    }
+    /// Out form of [`less`].
+    ///
+    /// `aten::less.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn less_tensor_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LESS_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `lt` under another name.
+    ///
+    /// `aten::less.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn less_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LESS_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`less_scalar`].
+    ///
+    /// `aten::less_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn less_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LESS_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`less_scalar`].
+    ///
+    /// `aten::less.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn less_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LESS_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// `expm1` under another name.
+    ///
+    /// `aten::special_expm1(Tensor self) -> Tensor`
+    pub fn special_expm1(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_EXPM1.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_expm1`].
+    ///
+    /// `aten::special_expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_expm1_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_EXPM1_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `exp2` under another name.
+    ///
+    /// `aten::special_exp2(Tensor self) -> Tensor`
+    pub fn special_exp2(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_EXP2.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_exp2`].
+    ///
+    /// `aten::special_exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_exp2_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_EXP2_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `digamma` under another name.
+    ///
+    /// `aten::special_digamma(Tensor self) -> Tensor`
+    pub fn special_digamma(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_DIGAMMA.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_digamma`].
+    ///
+    /// `aten::special_digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_digamma_out<'a>(
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_DIGAMMA_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `digamma` under another name.
+    ///
+    /// `aten::special_psi(Tensor self) -> Tensor`
+    pub fn special_psi(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_PSI.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_psi`].
+    ///
+    /// `aten::special_psi.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_psi_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_PSI_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `lgamma` under another name.
+    ///
+    /// `aten::special_gammaln(Tensor self) -> Tensor`
+    pub fn special_gammaln(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_GAMMALN.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_gammaln`].
+    ///
+    /// `aten::special_gammaln.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_gammaln_out<'a>(
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_GAMMALN_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `erf` under another name.
+    ///
+    /// `aten::special_erf(Tensor self) -> Tensor`
+    pub fn special_erf(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ERF.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_erf`].
+    ///
+    /// `aten::special_erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_erf_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ERF_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `erfc` under another name.
+    ///
+    /// `aten::special_erfc(Tensor self) -> Tensor`
+    pub fn special_erfc(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ERFC.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_erfc`].
+    ///
+    /// `aten::special_erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_erfc_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ERFC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `erfinv` under another name.
+    ///
+    /// `aten::special_erfinv(Tensor self) -> Tensor`
+    pub fn special_erfinv(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ERFINV.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_erfinv`].
+    ///
+    /// `aten::special_erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_erfinv_out<'a>(
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ERFINV_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `i0` under another name.
+    ///
+    /// `aten::special_i0(Tensor self) -> Tensor`
+    pub fn special_i0(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_I0.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_i0`].
+    ///
+    /// `aten::special_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_i0_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_I0_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `sigmoid` under another name.
+    ///
+    /// `aten::special_expit(Tensor self) -> Tensor`
+    pub fn special_expit(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_EXPIT.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_expit`].
+    ///
+    /// `aten::special_expit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_expit_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_EXPIT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `log1p` under another name.
+    ///
+    /// `aten::special_log1p(Tensor self) -> Tensor`
+    pub fn special_log1p(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_LOG1P.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_log1p`].
+    ///
+    /// `aten::special_log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_log1p_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_LOG1P_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `sinc` under another name.
+    ///
+    /// `aten::special_sinc(Tensor self) -> Tensor`
+    pub fn special_sinc(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_SINC.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_sinc`].
+    ///
+    /// `aten::special_sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_sinc_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_SINC_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// The normal distribution.
+    ///
+    /// `aten::special_ndtr(Tensor self) -> Tensor`
+    pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_NDTR.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`special_ndtr`].
+    ///
+    /// `aten::special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_ndtr_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_NDTR_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// `logit` under another name.
+    ///
+    /// `aten::special_logit(Tensor self, float? eps=None) -> Tensor`
+    pub fn special_logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_LOGIT.kernel(keys)?(keys, self_, eps)
+    }
+    /// Out form of [`special_logit`].
+    ///
+    /// `aten::special_logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_logit_out<'a>(
+        self_: &Tensor,
+        eps: Option<f64>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_LOGIT_OUT.kernel(keys)?(keys, self_, eps, out)?;
+        Ok(out)
+    }
+    /// `logsumexp` under another name.
+    ///
+    /// `aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor`
+    pub fn special_logsumexp(
+        self_: &Tensor,
+        dim: &[i64],
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_LOGSUMEXP.kernel(keys)?(keys, self_, dim, keepdim)
+    }
+    /// Out form of [`special_logsumexp`].
+    ///
+    /// `aten::special_logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_logsumexp_out<'a>(
+        self_: &Tensor,
+        dim: &[i64],
+        keepdim: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_LOGSUMEXP_OUT.kernel(keys)?(keys, self_, dim, keepdim, out)?;
+        Ok(out)
+    }
+    /// `polygamma` under another name.
+    ///
+    /// `aten::special_polygamma(int n, Tensor self) -> Tensor`
+    pub fn special_polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_POLYGAMMA.kernel(keys)?(keys, n, self_)
+    }
+    /// Out form of [`special_polygamma`].
+    ///
+    /// `aten::special_polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_polygamma_out<'a>(
+        n: i64,
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_POLYGAMMA_OUT.kernel(keys)?(keys, n, self_, out)?;
+        Ok(out)
+    }
+    /// `round` under another name.
+    ///
+    /// `aten::special_round(Tensor self, *, int decimals=0) -> Tensor`
+    pub fn special_round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_ROUND.kernel(keys)?(keys, self_, decimals)
+    }
+    /// Out form of [`special_round`].
+    ///
+    /// `aten::special_round.out(Tensor self, *, int decimals=0, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_round_out<'a>(
+        self_: &Tensor,
+        decimals: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_ROUND_OUT.kernel(keys)?(keys, self_, decimals, out)?;
+        Ok(out)
+    }
+    /// `igamma` under another name.
+    ///
+    /// `aten::special_gammainc(Tensor self, Tensor other) -> Tensor`
+    pub fn special_gammainc(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SPECIAL_GAMMAINC.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`special_gammainc`].
+    ///
+    /// `aten::special_gammainc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_gammainc_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SPECIAL_GAMMAINC_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `igammac` under another name.
+    ///
+    /// `aten::special_gammaincc(Tensor self, Tensor other) -> Tensor`
+    pub fn special_gammaincc(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SPECIAL_GAMMAINCC.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`special_gammaincc`].
+    ///
+    /// `aten::special_gammaincc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_gammaincc_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SPECIAL_GAMMAINCC_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `xlogy` under another name.
+    ///
+    /// `aten::special_xlogy(Tensor self, Tensor other) -> Tensor`
+    pub fn special_xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::SPECIAL_XLOGY.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`special_xlogy`].
+    ///
+    /// `aten::special_xlogy.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlogy_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::SPECIAL_XLOGY_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
+    /// `xlogy` under another name.
+    ///
+    /// `aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor`
+    pub fn special_xlogy_self_scalar(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::SPECIAL_XLOGY_SELF_SCALAR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`special_xlogy_self_scalar`].
+    ///
+    /// `aten::special_xlogy.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlogy_self_scalar_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::SPECIAL_XLOGY_SELF_SCALAR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
+    /// `xlogy` under another name.
+    ///
+    /// `aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn special_xlogy_other_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_XLOGY_OTHER_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// Out form of [`special_xlogy_other_scalar`].
+    ///
+    /// `aten::special_xlogy.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_xlogy_other_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_XLOGY_OTHER_SCALAR_OUT
+            .kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// Radians in degrees.
+    ///
+    /// `aten::rad2deg(Tensor self) -> Tensor`
+    pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RAD2DEG.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`rad2deg`].
+    ///
+    /// `aten::rad2deg_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn rad2deg_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RAD2DEG_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`rad2deg`].
+    ///
+    /// `aten::rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn rad2deg_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RAD2DEG_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// Degrees in radians.
+    ///
+    /// `aten::deg2rad(Tensor self) -> Tensor`
+    pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DEG2RAD.kernel(keys)?(keys, self_)
+    }
+    /// In-place form of [`deg2rad`].
+    ///
+    /// `aten::deg2rad_(Tensor(a!) self) -> Tensor(a!)`
+    pub fn deg2rad_<'a>(self_: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::DEG2RAD_.kernel(keys)?(keys, self_)?;
+        Ok(self_)
+    }
+    /// Out form of [`deg2rad`].
+    ///
+    /// `aten::deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn deg2rad_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::DEG2RAD_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// True where two elements differ by at most `atol` + `rtol` |`other`|.
+    ///
+    /// `aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
+    pub fn isclose(
+        self_: &Tensor,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ISCLOSE.kernel(keys)?(keys, self_, other, rtol, atol, equal_nan)
+    }
+    /// True if all elements are close.
+    ///
+    /// `aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool`
+    pub fn allclose(
+        self_: &Tensor,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::ALLCLOSE.kernel(keys)?(keys, self_, other, rtol, atol, equal_nan)
+    }
+    /// True if two tensors have one shape and equal elements.
+    ///
+    /// `aten::equal(Tensor self, Tensor other) -> bool`
+    pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::EQUAL.kernel(keys)?(keys, self_, other)
+    }
+    /// True where an element has no imaginary part.
+    ///
+    /// `aten::isreal(Tensor self) -> Tensor`
+    pub fn isreal(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISREAL.kernel(keys)?(keys, self_)
+    }
+    /// True where an element is neither infinite nor no number.
+    ///
+    /// `aten::isfinite(Tensor self) -> Tensor`
+    pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ISFINITE.kernel(keys)?(keys, self_)
+    }
+    /// True for floating dtypes.
+    ///
+    /// `aten::is_floating_point(Tensor self) -> bool`
+    pub fn is_floating_point(self_: &Tensor) -> Result<bool> {
+        let keys = tls::effective(self_.key_set());
+        op::IS_FLOATING_POINT.kernel(keys)?(keys, self_)
+    }
+    /// True for complex dtypes.
+    ///
+    /// `aten::is_complex(Tensor self) -> bool`
+    pub fn is_complex(self_: &Tensor) -> Result<bool> {
+        let keys = tls::effective(self_.key_set());
+        op::IS_COMPLEX.kernel(keys)?(keys, self_)
+    }
+    /// The truth of a tensor of one element.
+    ///
+    /// `aten::is_nonzero(Tensor self) -> bool`
+    pub fn is_nonzero(self_: &Tensor) -> Result<bool> {
+        let keys = tls::effective(self_.key_set());
+        op::IS_NONZERO.kernel(keys)?(keys, self_)
+    }
+    /// True if two tensors have one shape.
+    ///
+    /// `aten::is_same_size(Tensor self, Tensor other) -> bool`
+    pub fn is_same_size(self_: &Tensor, other: &Tensor) -> Result<bool> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::IS_SAME_SIZE.kernel(keys)?(keys, self_, other)
+    }
+    /// The tensor itself.
+    ///
+    /// `aten::positive(Tensor(a) self) -> Tensor(a)`
+    pub fn positive(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::POSITIVE.kernel(keys)?(keys, self_)
+    }
+    /// The dtype that an operation on two tensors has.
+    ///
+    /// `aten::result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType`
+    pub fn result_type(tensor: &Tensor, other: &Tensor) -> Result<DType> {
+        let keys = tls::effective(tensor.key_set() | other.key_set());
+        op::RESULT_TYPE.kernel(keys)?(keys, tensor, other)
+    }
+    /// A power, computed in f64 or complex128.
+    ///
+    /// `aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
+    pub fn float_power_tensor_tensor(
+        self_: &Tensor,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set());
+        op::FLOAT_POWER_TENSOR_TENSOR.kernel(keys)?(keys, self_, exponent)
+    }
+    /// Out form of [`float_power_tensor_tensor`].
+    ///
+    /// `aten::float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn float_power_tensor_tensor_out<'a>(
+        self_: &Tensor,
+        exponent: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set() | out.key_set());
+        op::FLOAT_POWER_TENSOR_TENSOR_OUT.kernel(keys)?(keys, self_, exponent, out)?;
+        Ok(out)
+    }
+    /// A power, computed in f64 or complex128.
+    ///
+    /// `aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor`
+    pub fn float_power_scalar(
+        self_: impl Into<Scalar>,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(exponent.key_set());
+        op::FLOAT_POWER_SCALAR.kernel(keys)?(keys, self_.into(), exponent)
+    }
+    /// Out form of [`float_power_scalar`].
+    ///
+    /// `aten::float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn float_power_scalar_out<'a>(
+        self_: impl Into<Scalar>,
+        exponent: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(exponent.key_set() | out.key_set());
+        op::FLOAT_POWER_SCALAR_OUT.kernel(keys)?(keys, self_.into(), exponent, out)?;
+        Ok(out)
+    }
+    /// A power, computed in f64 or complex128.
+    ///
+    /// `aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
+    pub fn float_power_tensor_scalar(
+        self_: &Tensor,
+        exponent: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FLOAT_POWER_TENSOR_SCALAR.kernel(keys)?(keys, self_, exponent.into())
+    }
+    /// Out form of [`float_power_tensor_scalar`].
+    ///
+    /// `aten::float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn float_power_tensor_scalar_out<'a>(
+        self_: &Tensor,
+        exponent: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FLOAT_POWER_TENSOR_SCALAR_OUT
+            .kernel(keys)?(keys, self_, exponent.into(), out)?;
+        Ok(out)
+    }
+    /// `self` times two to the power of `other`.
+    ///
+    /// `aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor`
+    pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LDEXP.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`ldexp`].
+    ///
+    /// `aten::ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ldexp_out<'a>(
+        self_: &Tensor,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set() | out.key_set());
+        op::LDEXP_OUT.kernel(keys)?(keys, self_, other, out)?;
+        Ok(out)
+    }
 }
 pub mod native {
     use super::*;
@@ -7008,6 +16733,3469 @@ pub mod native {
         )?;
         Ok(())
     }
+    #[allow(unused_variables)]
+    fn acos_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "acos_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.acos),
+        )
+    }
+    pub fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        acos_into(Out::Fresh, self_)
+    }
+    pub fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        acos_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn acos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        acos_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn asin_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "asin_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.asin),
+        )
+    }
+    pub fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        asin_into(Out::Fresh, self_)
+    }
+    pub fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        asin_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn asin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        asin_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn atan_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "atan_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.atan),
+        )
+    }
+    pub fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        atan_into(Out::Fresh, self_)
+    }
+    pub fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        atan_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn atan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        atan_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn acosh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "acosh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.acosh),
+        )
+    }
+    pub fn acosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        acosh_into(Out::Fresh, self_)
+    }
+    pub fn acosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        acosh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn acosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        acosh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn asinh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "asinh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.asinh),
+        )
+    }
+    pub fn asinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        asinh_into(Out::Fresh, self_)
+    }
+    pub fn asinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        asinh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn asinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        asinh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn atanh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "atanh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.atanh),
+        )
+    }
+    pub fn atanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        atanh_into(Out::Fresh, self_)
+    }
+    pub fn atanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        atanh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn atanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        atanh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn cosh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "cosh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.cosh),
+        )
+    }
+    pub fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        cosh_into(Out::Fresh, self_)
+    }
+    pub fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        cosh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn cosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        cosh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sinh_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sinh_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sinh),
+        )
+    }
+    pub fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sinh_into(Out::Fresh, self_)
+    }
+    pub fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sinh_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sinh_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn tan_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "tan_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.tan),
+        )
+    }
+    pub fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        tan_into(Out::Fresh, self_)
+    }
+    pub fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        tan_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn tan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        tan_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn exp2_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "exp2_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.exp2),
+        )
+    }
+    pub fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        exp2_into(Out::Fresh, self_)
+    }
+    pub fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        exp2_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn exp2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        exp2_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn expm1_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "expm1_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.expm1),
+        )
+    }
+    pub fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        expm1_into(Out::Fresh, self_)
+    }
+    pub fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        expm1_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn expm1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        expm1_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn log10_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "log10_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.log10),
+        )
+    }
+    pub fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        log10_into(Out::Fresh, self_)
+    }
+    pub fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        log10_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn log10_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        log10_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn log2_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "log2_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.log2),
+        )
+    }
+    pub fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        log2_into(Out::Fresh, self_)
+    }
+    pub fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        log2_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn log2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        log2_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn log1p_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "log1p_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.log1p),
+        )
+    }
+    pub fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        log1p_into(Out::Fresh, self_)
+    }
+    pub fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        log1p_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn log1p_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        log1p_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sinc_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "sinc_cpu",
+            |device| Ok(&kernels::pointwise(device)?.sinc),
+        )
+    }
+    pub fn sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sinc_into(Out::Fresh, self_)
+    }
+    pub fn sinc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sinc_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sinc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sinc_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn erfc_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "erfc_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.erfc),
+        )
+    }
+    pub fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        erfc_into(Out::Fresh, self_)
+    }
+    pub fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        erfc_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn erfc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        erfc_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lgamma_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "lgamma_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.lgamma),
+        )
+    }
+    pub fn lgamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        lgamma_into(Out::Fresh, self_)
+    }
+    pub fn lgamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        lgamma_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn lgamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        lgamma_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn digamma_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "digamma",
+            |device| Ok(&kernels::pointwise(device)?.digamma),
+        )
+    }
+    pub fn digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        digamma_into(Out::Fresh, self_)
+    }
+    pub fn digamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        digamma_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn digamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        digamma_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn erfinv_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "erfinv_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.erfinv),
+        )
+    }
+    pub fn erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        erfinv_into(Out::Fresh, self_)
+    }
+    pub fn erfinv_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        erfinv_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn erfinv_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        erfinv_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn i0_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "i0_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.i0),
+        )
+    }
+    pub fn i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        i0_into(Out::Fresh, self_)
+    }
+    pub fn i0_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        i0_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        i0_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_entr_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "entr_cpu",
+            |device| Ok(&kernels::pointwise(device)?.entr),
+        )
+    }
+    pub fn special_entr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        special_entr_into(Out::Fresh, self_)
+    }
+    pub fn special_entr_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_entr_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_ndtri_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "ndtri_cpu",
+            |device| Ok(&kernels::pointwise(device)?.ndtri),
+        )
+    }
+    pub fn special_ndtri(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        special_ndtri_into(Out::Fresh, self_)
+    }
+    pub fn special_ndtri_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_ndtri_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_i0e_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(iter, out, "i0e_cpu", |device| Ok(&kernels::pointwise(device)?.i0e))
+    }
+    pub fn special_i0e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        special_i0e_into(Out::Fresh, self_)
+    }
+    pub fn special_i0e_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_i0e_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_i1_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(iter, out, "i1_cpu", |device| Ok(&kernels::pointwise(device)?.i1))
+    }
+    pub fn special_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        special_i1_into(Out::Fresh, self_)
+    }
+    pub fn special_i1_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_i1_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_i1e_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary_float(out, self_)?;
+        iterate::run(iter, out, "i1e_cpu", |device| Ok(&kernels::pointwise(device)?.i1e))
+    }
+    pub fn special_i1e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        special_i1e_into(Out::Fresh, self_)
+    }
+    pub fn special_i1e_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_i1e_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn frac_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "frac_vml_cpu",
+            |device| Ok(&kernels::pointwise(device)?.frac),
+        )
+    }
+    pub fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        frac_into(Out::Fresh, self_)
+    }
+    pub fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        frac_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        frac_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn sgn_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(iter, out, "sgn_cpu", |device| Ok(&kernels::pointwise(device)?.sgn))
+    }
+    pub fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        sgn_into(Out::Fresh, self_)
+    }
+    pub fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        sgn_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn sgn_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        sgn_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn polygamma_into(out: Out<'_>, n: i64, self_: &Tensor) -> Result<Tensor> {
+        let mut iter = meta::pointwise::polygamma(out, n, self_)?;
+        iter.set_params(&[n.into()]);
+        iterate::run(
+            iter,
+            out,
+            "polygamma",
+            |device| Ok(&kernels::pointwise(device)?.polygamma),
+        )
+    }
+    pub fn polygamma(_: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
+        polygamma_into(Out::Fresh, n, self_)
+    }
+    pub fn polygamma_out(
+        _: DispatchKeySet,
+        n: i64,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        polygamma_into(Out::Into(&[out]), n, self_)?;
+        Ok(())
+    }
+    pub fn round_decimals(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        decimals: i64,
+    ) -> Result<Tensor> {
+        composite::pointwise::round_decimals(self_, decimals)
+    }
+    pub fn round_decimals_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        decimals: i64,
+    ) -> Result<()> {
+        composite::pointwise::round_decimals_(self_, decimals)
+    }
+    pub fn round_decimals_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        decimals: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::round_decimals(self_, decimals)?)
+    }
+    #[allow(unused_variables)]
+    fn atan2_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "atan2_cpu",
+            |device| Ok(&kernels::pointwise(device)?.atan2),
+        )
+    }
+    pub fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        atan2_into(Out::Fresh, self_, other)
+    }
+    pub fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        atan2_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn atan2_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        atan2_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hypot_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "hypot_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hypot),
+        )
+    }
+    pub fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        hypot_into(Out::Fresh, self_, other)
+    }
+    pub fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        hypot_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn hypot_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        hypot_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn fmax_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::fmax(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "fmax_cpu",
+            |device| Ok(&kernels::pointwise(device)?.fmax),
+        )
+    }
+    pub fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        fmax_into(Out::Fresh, self_, other)
+    }
+    pub fn fmax_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        fmax_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn fmin_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::fmin(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "fmin_cpu",
+            |device| Ok(&kernels::pointwise(device)?.fmin),
+        )
+    }
+    pub fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        fmin_into(Out::Fresh, self_, other)
+    }
+    pub fn fmin_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        fmin_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn copysign_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "copysign_cpu",
+            |device| Ok(&kernels::pointwise(device)?.copysign),
+        )
+    }
+    pub fn copysign(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        copysign_into(Out::Fresh, self_, other)
+    }
+    pub fn copysign_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        copysign_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn copysign_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        copysign_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn copysign_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "copysign_cpu",
+            |device| Ok(&kernels::pointwise(device)?.copysign),
+        )
+    }
+    pub fn copysign_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        copysign_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn copysign_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        copysign_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn copysign_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        copysign_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logaddexp_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "logaddexp_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logaddexp),
+        )
+    }
+    pub fn logaddexp(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        logaddexp_into(Out::Fresh, self_, other)
+    }
+    pub fn logaddexp_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logaddexp_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logaddexp2_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "logaddexp2_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logaddexp2),
+        )
+    }
+    pub fn logaddexp2(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        logaddexp2_into(Out::Fresh, self_, other)
+    }
+    pub fn logaddexp2_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logaddexp2_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn heaviside_into(out: Out<'_>, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::heaviside(out, self_, values)?;
+        iterate::run(
+            iter,
+            out,
+            "heaviside_cpu",
+            |device| Ok(&kernels::pointwise(device)?.heaviside),
+        )
+    }
+    pub fn heaviside(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        values: &Tensor,
+    ) -> Result<Tensor> {
+        heaviside_into(Out::Fresh, self_, values)
+    }
+    pub fn heaviside_(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
+        heaviside_into(Out::InPlace(self_), self_, values)?;
+        Ok(())
+    }
+    pub fn heaviside_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        values: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        heaviside_into(Out::Into(&[out]), self_, values)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn nextafter_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "nextafter_cpu",
+            |device| Ok(&kernels::pointwise(device)?.nextafter),
+        )
+    }
+    pub fn nextafter(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        nextafter_into(Out::Fresh, self_, other)
+    }
+    pub fn nextafter_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        nextafter_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn nextafter_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        nextafter_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn igamma_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "igamma_cpu",
+            |device| Ok(&kernels::pointwise(device)?.igamma),
+        )
+    }
+    pub fn igamma(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        igamma_into(Out::Fresh, self_, other)
+    }
+    pub fn igamma_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        igamma_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn igamma_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        igamma_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn igammac_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "igammac_cpu",
+            |device| Ok(&kernels::pointwise(device)?.igammac),
+        )
+    }
+    pub fn igammac(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        igammac_into(Out::Fresh, self_, other)
+    }
+    pub fn igammac_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        igammac_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn igammac_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        igammac_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn xlogy_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlogy_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlogy),
+        )
+    }
+    pub fn xlogy(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        xlogy_into(Out::Fresh, self_, other)
+    }
+    pub fn xlogy_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        xlogy_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn xlogy_out_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        xlogy_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn xlogy_scalar_self_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlogy_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlogy),
+        )
+    }
+    pub fn xlogy_scalar_self(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        xlogy_scalar_self_into(Out::Fresh, self_, other)
+    }
+    pub fn xlogy_out_scalar_self(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        xlogy_scalar_self_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn xlogy_scalar_other_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlogy_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlogy),
+        )
+    }
+    pub fn xlogy_scalar_other(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        xlogy_scalar_other_into(Out::Fresh, self_, other)
+    }
+    pub fn xlogy_scalar_other_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        xlogy_scalar_other_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn xlogy_out_scalar_other(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        xlogy_scalar_other_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_xlog1py_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlog1py_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlog1py),
+        )
+    }
+    pub fn special_xlog1py(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        special_xlog1py_into(Out::Fresh, self_, other)
+    }
+    pub fn special_xlog1py_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_xlog1py_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_xlog1py_self_scalar_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlog1py_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlog1py),
+        )
+    }
+    pub fn special_xlog1py_self_scalar(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        special_xlog1py_self_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn special_xlog1py_self_scalar_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_xlog1py_self_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_xlog1py_other_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "xlog1py_cpu",
+            |device| Ok(&kernels::pointwise(device)?.xlog1py),
+        )
+    }
+    pub fn special_xlog1py_other_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        special_xlog1py_other_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn special_xlog1py_other_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_xlog1py_other_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_zeta_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(iter, out, "zeta", |device| Ok(&kernels::pointwise(device)?.zeta))
+    }
+    pub fn special_zeta(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        special_zeta_into(Out::Fresh, self_, other)
+    }
+    pub fn special_zeta_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_zeta_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_zeta_self_scalar_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(iter, out, "zeta", |device| Ok(&kernels::pointwise(device)?.zeta))
+    }
+    pub fn special_zeta_self_scalar(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        special_zeta_self_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn special_zeta_self_scalar_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_zeta_self_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn special_zeta_other_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary_float(out, self_, other)?;
+        iterate::run(iter, out, "zeta", |device| Ok(&kernels::pointwise(device)?.zeta))
+    }
+    pub fn special_zeta_other_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        special_zeta_other_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn special_zeta_other_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        special_zeta_other_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn gcd_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(iter, out, "gcd_cpu", |device| Ok(&kernels::pointwise(device)?.gcd))
+    }
+    pub fn gcd(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        gcd_into(Out::Fresh, self_, other)
+    }
+    pub fn gcd_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        gcd_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn gcd_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        gcd_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn lcm_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(iter, out, "lcm_cpu", |device| Ok(&kernels::pointwise(device)?.lcm))
+    }
+    pub fn lcm(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        lcm_into(Out::Fresh, self_, other)
+    }
+    pub fn lcm_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        lcm_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn lcm_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        lcm_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn remainder_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "remainder_cpu",
+            |device| Ok(&kernels::pointwise(device)?.remainder),
+        )
+    }
+    pub fn remainder(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        remainder_into(Out::Fresh, self_, other)
+    }
+    pub fn remainder_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        remainder_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn remainder_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        remainder_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn remainder_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "remainder_cpu",
+            |device| Ok(&kernels::pointwise(device)?.remainder),
+        )
+    }
+    pub fn remainder_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        remainder_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn remainder_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        remainder_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn remainder_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        remainder_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn fmod_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "fmod_cpu",
+            |device| Ok(&kernels::pointwise(device)?.fmod),
+        )
+    }
+    pub fn fmod(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        fmod_into(Out::Fresh, self_, other)
+    }
+    pub fn fmod_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        fmod_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn fmod_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        fmod_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn fmod_scalar_into(out: Out<'_>, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "fmod_cpu",
+            |device| Ok(&kernels::pointwise(device)?.fmod),
+        )
+    }
+    pub fn fmod_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        fmod_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn fmod_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        fmod_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn fmod_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        fmod_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_and_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_and_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_and),
+        )
+    }
+    pub fn bitwise_and(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_and_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_and_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        bitwise_and_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_and_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_and_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_and_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_and_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_and),
+        )
+    }
+    pub fn bitwise_and_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        bitwise_and_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_and_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        bitwise_and_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_and_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_and_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn __and__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::__and__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn bitwise_or_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_or_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_or),
+        )
+    }
+    pub fn bitwise_or(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_or_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        bitwise_or_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_or_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_or_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_or_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_or_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_or),
+        )
+    }
+    pub fn bitwise_or_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        bitwise_or_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_or_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        bitwise_or_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_or_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_or_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn __or__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::__or__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn bitwise_xor_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_xor_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_xor),
+        )
+    }
+    pub fn bitwise_xor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_xor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_xor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        bitwise_xor_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_xor_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_xor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_xor_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_xor_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_xor),
+        )
+    }
+    pub fn bitwise_xor_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        bitwise_xor_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_xor_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        bitwise_xor_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_xor_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_xor_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn __xor__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::__xor__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn bitwise_left_shift_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "lshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_left_shift),
+        )
+    }
+    pub fn bitwise_left_shift(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_left_shift_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_left_shift_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        bitwise_left_shift_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_left_shift_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_left_shift_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_left_shift_scalar_tensor_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "lshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_left_shift),
+        )
+    }
+    pub fn bitwise_left_shift_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_left_shift_scalar_tensor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_left_shift_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_left_shift_scalar_tensor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn __lshift__(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::__lshift__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn bitwise_right_shift_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "rshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_right_shift),
+        )
+    }
+    pub fn bitwise_right_shift(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_right_shift_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_right_shift_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        bitwise_right_shift_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_right_shift_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_right_shift_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn __rshift__(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::__rshift__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn logical_xor_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let iter = iterate::comparison(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "logical_xor_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logical_xor),
+        )
+    }
+    pub fn logical_xor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        logical_xor_into(Out::Fresh, self_, other)
+    }
+    pub fn logical_xor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        logical_xor_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn logical_xor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        logical_xor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    pub fn floor_divide(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::floor_divide(Out::Fresh, self_, other)
+    }
+    pub fn floor_divide_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::floor_divide(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn floor_divide_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::floor_divide(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn isposinf_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::isposinf(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "isposinf",
+            |device| Ok(&kernels::pointwise(device)?.isposinf),
+        )
+    }
+    pub fn isposinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        isposinf_into(Out::Fresh, self_)
+    }
+    pub fn isposinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        isposinf_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn isneginf_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::isneginf(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "isneginf",
+            |device| Ok(&kernels::pointwise(device)?.isneginf),
+        )
+    }
+    pub fn isneginf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        isneginf_into(Out::Fresh, self_)
+    }
+    pub fn isneginf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        isneginf_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn signbit_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = meta::pointwise::signbit(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "signbit_cpu",
+            |device| Ok(&kernels::pointwise(device)?.signbit),
+        )
+    }
+    pub fn signbit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        signbit_into(Out::Fresh, self_)
+    }
+    pub fn signbit_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        signbit_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    pub fn isinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::isinf(self_)
+    }
+    pub fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::isinf(self_)?)
+    }
+    #[allow(unused_variables)]
+    fn elu_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::elu(out, self_, alpha, scale, input_scale)?;
+        iterate::run(iter, out, "elu_cpu", |device| Ok(&kernels::pointwise(device)?.elu))
+    }
+    pub fn elu(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+    ) -> Result<Tensor> {
+        elu_into(Out::Fresh, self_, alpha, scale, input_scale)
+    }
+    pub fn elu_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+    ) -> Result<()> {
+        elu_into(Out::InPlace(self_), self_, alpha, scale, input_scale)?;
+        Ok(())
+    }
+    pub fn elu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        elu_into(Out::Into(&[out]), self_, alpha, scale, input_scale)?;
+        Ok(())
+    }
+    pub fn elu_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+        is_result: bool,
+        self_or_result: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::elu_backward(
+            Out::Fresh,
+            grad_output,
+            alpha,
+            scale,
+            input_scale,
+            is_result,
+            self_or_result,
+        )
+    }
+    pub fn elu_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        alpha: Scalar,
+        scale: Scalar,
+        input_scale: Scalar,
+        is_result: bool,
+        self_or_result: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::elu_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            alpha,
+            scale,
+            input_scale,
+            is_result,
+            self_or_result,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn leaky_relu_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        negative_slope: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = iterate::unary(out, self_)?;
+        iter.set_params(&[negative_slope.into()]);
+        iterate::run(
+            iter,
+            out,
+            "leaky_relu_cpu",
+            |device| Ok(&kernels::pointwise(device)?.leaky_relu),
+        )
+    }
+    pub fn leaky_relu(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        negative_slope: Scalar,
+    ) -> Result<Tensor> {
+        leaky_relu_into(Out::Fresh, self_, negative_slope)
+    }
+    pub fn leaky_relu_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        negative_slope: Scalar,
+    ) -> Result<()> {
+        leaky_relu_into(Out::InPlace(self_), self_, negative_slope)?;
+        Ok(())
+    }
+    pub fn leaky_relu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        negative_slope: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        leaky_relu_into(Out::Into(&[out]), self_, negative_slope)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn leaky_relu_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        negative_slope: Scalar,
+        self_is_result: bool,
+    ) -> Result<Tensor> {
+        let mut iter = meta::pointwise::leaky_relu_backward(
+            out,
+            grad_output,
+            self_,
+            negative_slope,
+            self_is_result,
+        )?;
+        iter.set_params(&[negative_slope.into()]);
+        iterate::run(
+            iter,
+            out,
+            "leaky_relu_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.leaky_relu_backward),
+        )
+    }
+    pub fn leaky_relu_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        negative_slope: Scalar,
+        self_is_result: bool,
+    ) -> Result<Tensor> {
+        leaky_relu_backward_into(
+            Out::Fresh,
+            grad_output,
+            self_,
+            negative_slope,
+            self_is_result,
+        )
+    }
+    pub fn leaky_relu_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        negative_slope: Scalar,
+        self_is_result: bool,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        leaky_relu_backward_into(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            negative_slope,
+            self_is_result,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn softplus_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = iterate::unary(out, self_)?;
+        iter.set_params(&[beta.into(), threshold.into()]);
+        iterate::run(
+            iter,
+            out,
+            "softplus_cpu",
+            |device| Ok(&kernels::pointwise(device)?.softplus),
+        )
+    }
+    pub fn softplus(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        softplus_into(Out::Fresh, self_, beta, threshold)
+    }
+    pub fn softplus_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        softplus_into(Out::Into(&[out]), self_, beta, threshold)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn softplus_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = iterate::binary(out, grad_output, self_)?;
+        iter.set_params(&[beta.into(), threshold.into()]);
+        iterate::run(
+            iter,
+            out,
+            "softplus_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.softplus_backward),
+        )
+    }
+    pub fn softplus_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+    ) -> Result<Tensor> {
+        softplus_backward_into(Out::Fresh, grad_output, self_, beta, threshold)
+    }
+    pub fn softplus_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        beta: Scalar,
+        threshold: Scalar,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        softplus_backward_into(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            beta,
+            threshold,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn softshrink_into(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+        let mut iter = meta::pointwise::softshrink(out, self_, lambd)?;
+        iter.set_params(&[lambd.into()]);
+        iterate::run(
+            iter,
+            out,
+            "softshrink_cpu",
+            |device| Ok(&kernels::pointwise(device)?.softshrink),
+        )
+    }
+    pub fn softshrink(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: Scalar,
+    ) -> Result<Tensor> {
+        softshrink_into(Out::Fresh, self_, lambd)
+    }
+    pub fn softshrink_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        softshrink_into(Out::Into(&[out]), self_, lambd)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardshrink_into(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+        let mut iter = iterate::unary(out, self_)?;
+        iter.set_params(&[lambd.into()]);
+        iterate::run(
+            iter,
+            out,
+            "hardshrink_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardshrink),
+        )
+    }
+    pub fn hardshrink(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: Scalar,
+    ) -> Result<Tensor> {
+        hardshrink_into(Out::Fresh, self_, lambd)
+    }
+    pub fn hardshrink_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        hardshrink_into(Out::Into(&[out]), self_, lambd)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn mish_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "mish_cpu",
+            |device| Ok(&kernels::pointwise(device)?.mish),
+        )
+    }
+    pub fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        mish_into(Out::Fresh, self_)
+    }
+    pub fn mish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        mish_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn mish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        mish_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardsigmoid_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "hardsigmoid_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardsigmoid),
+        )
+    }
+    pub fn hardsigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        hardsigmoid_into(Out::Fresh, self_)
+    }
+    pub fn hardsigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        hardsigmoid_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn hardsigmoid_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        hardsigmoid_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardsigmoid_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, grad_output, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "hardsigmoid_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardsigmoid_backward),
+        )
+    }
+    pub fn hardsigmoid_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        hardsigmoid_backward_into(Out::Fresh, grad_output, self_)
+    }
+    pub fn hardsigmoid_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        hardsigmoid_backward_into(Out::Into(&[grad_input]), grad_output, self_)?;
+        Ok(())
+    }
+    pub fn hardtanh(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::hardtanh(Out::Fresh, self_, min_val, max_val)
+    }
+    pub fn hardtanh_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+    ) -> Result<()> {
+        crate::native::pointwise::hardtanh(
+            Out::InPlace(self_),
+            self_,
+            min_val,
+            max_val,
+        )?;
+        Ok(())
+    }
+    pub fn hardtanh_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::hardtanh(Out::Into(&[out]), self_, min_val, max_val)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardtanh_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+    ) -> Result<Tensor> {
+        let mut iter = iterate::binary(out, grad_output, self_)?;
+        iter.set_params(&[min_val.into(), max_val.into()]);
+        iterate::run(
+            iter,
+            out,
+            "hardtanh_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardtanh_backward),
+        )
+    }
+    pub fn hardtanh_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+    ) -> Result<Tensor> {
+        hardtanh_backward_into(Out::Fresh, grad_output, self_, min_val, max_val)
+    }
+    pub fn hardtanh_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        min_val: Scalar,
+        max_val: Scalar,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        hardtanh_backward_into(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            min_val,
+            max_val,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardswish_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+        let iter = iterate::unary(out, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "hardswish_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardswish),
+        )
+    }
+    pub fn hardswish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        hardswish_into(Out::Fresh, self_)
+    }
+    pub fn hardswish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        hardswish_into(Out::InPlace(self_), self_)?;
+        Ok(())
+    }
+    pub fn hardswish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        hardswish_into(Out::Into(&[out]), self_)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn hardswish_backward_into(
+        out: Out<'_>,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, grad_output, self_)?;
+        iterate::run(
+            iter,
+            out,
+            "hardswish_backward_cpu",
+            |device| Ok(&kernels::pointwise(device)?.hardswish_backward),
+        )
+    }
+    pub fn hardswish_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        hardswish_backward_into(Out::Fresh, grad_output, self_)
+    }
+    pub fn hardswish_backward_out(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        hardswish_backward_into(Out::Into(&[out]), grad_output, self_)?;
+        Ok(())
+    }
+    pub fn relu6(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::relu6(self_)
+    }
+    pub fn relu6_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::relu6_(self_)
+    }
+    pub fn selu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::selu(self_)
+    }
+    pub fn selu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::selu_(self_)
+    }
+    pub fn celu(_: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+        composite::pointwise::celu(self_, alpha)
+    }
+    pub fn log_sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::log_sigmoid(self_)
+    }
+    pub fn log_sigmoid_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::log_sigmoid(self_)?)
+    }
+    pub fn log_sigmoid_forward(
+        _: DispatchKeySet,
+        self_: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        crate::native::pointwise::log_sigmoid_forward(Out::Fresh, self_)
+    }
+    pub fn log_sigmoid_forward_output(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        output: &Tensor,
+        buffer: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::log_sigmoid_forward(
+            Out::Into(&[output, buffer]),
+            self_,
+        )?;
+        Ok(())
+    }
+    pub fn log_sigmoid_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        buffer: &Tensor,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::log_sigmoid_backward(
+            Out::Fresh,
+            grad_output,
+            self_,
+            buffer,
+        )
+    }
+    pub fn log_sigmoid_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        buffer: &Tensor,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::log_sigmoid_backward(
+            Out::Into(&[grad_input]),
+            grad_output,
+            self_,
+            buffer,
+        )?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn logit_into(out: Out<'_>, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+        let iter = meta::pointwise::logit(out, self_, eps)?;
+        iterate::run(
+            iter,
+            out,
+            "logit_cpu",
+            |device| Ok(&kernels::pointwise(device)?.logit),
+        )
+    }
+    pub fn logit(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+        logit_into(Out::Fresh, self_, eps)
+    }
+    pub fn logit_(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
+        logit_into(Out::InPlace(self_), self_, eps)?;
+        Ok(())
+    }
+    pub fn logit_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        eps: Option<f64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        logit_into(Out::Into(&[out]), self_, eps)?;
+        Ok(())
+    }
+    pub fn logit_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        eps: Option<f64>,
+    ) -> Result<Tensor> {
+        composite::pointwise::logit_backward(grad_output, self_, eps)
+    }
+    pub fn logit_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        eps: Option<f64>,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            grad_input,
+            &composite::pointwise::logit_backward(grad_output, self_, eps)?,
+        )
+    }
+    pub fn nan_to_num(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<Tensor> {
+        crate::native::pointwise::nan_to_num(Out::Fresh, self_, nan, posinf, neginf)
+    }
+    pub fn nan_to_num_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<()> {
+        crate::native::pointwise::nan_to_num(
+            Out::InPlace(self_),
+            self_,
+            nan,
+            posinf,
+            neginf,
+        )?;
+        Ok(())
+    }
+    pub fn nan_to_num_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::nan_to_num(
+            Out::Into(&[out]),
+            self_,
+            nan,
+            posinf,
+            neginf,
+        )?;
+        Ok(())
+    }
+    pub fn glu(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+        crate::native::pointwise::glu(Out::Fresh, self_, dim)
+    }
+    pub fn glu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::pointwise::glu(Out::Into(&[out]), self_, dim)?;
+        Ok(())
+    }
+    pub fn glu_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+    ) -> Result<Tensor> {
+        composite::pointwise::glu_backward(grad_output, self_, dim)
+    }
+    pub fn glu_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        dim: i64,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            grad_input,
+            &composite::pointwise::glu_backward(grad_output, self_, dim)?,
+        )
+    }
+    #[allow(unused_variables)]
+    fn _prelu_kernel_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        weight: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = meta::pointwise::_prelu_kernel(out, self_, weight)?;
+        iterate::run(
+            iter,
+            out,
+            "prelu_cpu",
+            |device| Ok(&kernels::pointwise(device)?.prelu),
+        )
+    }
+    pub fn _prelu_kernel(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        weight: &Tensor,
+    ) -> Result<Tensor> {
+        _prelu_kernel_into(Out::Fresh, self_, weight)
+    }
+    pub fn prelu(_: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        composite::pointwise::prelu(self_, weight)
+    }
+    pub fn prelu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        weight: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::prelu(self_, weight)?)
+    }
+    pub fn mish_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::mish_backward(grad_output, self_)
+    }
+    pub fn absolute(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::absolute(self_)
+    }
+    pub fn absolute_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::absolute_(self_)
+    }
+    pub fn absolute_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::absolute(self_)?)
+    }
+    pub fn arccos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arccos(self_)
+    }
+    pub fn arccos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arccos_(self_)
+    }
+    pub fn arccos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arccos(self_)?)
+    }
+    pub fn arccosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arccosh(self_)
+    }
+    pub fn arccosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arccosh_(self_)
+    }
+    pub fn arccosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arccosh(self_)?)
+    }
+    pub fn arcsinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arcsinh(self_)
+    }
+    pub fn arcsinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arcsinh_(self_)
+    }
+    pub fn arcsinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arcsinh(self_)?)
+    }
+    pub fn arctanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arctanh(self_)
+    }
+    pub fn arctanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arctanh_(self_)
+    }
+    pub fn arctanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arctanh(self_)?)
+    }
+    pub fn arcsin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arcsin(self_)
+    }
+    pub fn arcsin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arcsin_(self_)
+    }
+    pub fn arcsin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arcsin(self_)?)
+    }
+    pub fn arctan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arctan(self_)
+    }
+    pub fn arctan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::arctan_(self_)
+    }
+    pub fn arctan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arctan(self_)?)
+    }
+    pub fn negative(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::negative(self_)
+    }
+    pub fn negative_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::negative_(self_)
+    }
+    pub fn negative_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::negative(self_)?)
+    }
+    pub fn fix(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::fix(self_)
+    }
+    pub fn fix_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::fix_(self_)
+    }
+    pub fn fix_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::fix(self_)?)
+    }
+    pub fn arctan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::arctan2(self_, other)
+    }
+    pub fn arctan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::arctan2_(self_, other)
+    }
+    pub fn arctan2_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::arctan2(self_, other)?)
+    }
+    pub fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::square(self_)
+    }
+    pub fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::square_(self_)
+    }
+    pub fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::square(self_)?)
+    }
+    pub fn clip(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<Tensor> {
+        composite::pointwise::clip(self_, min, max)
+    }
+    pub fn clip_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<()> {
+        composite::pointwise::clip_(self_, min, max)
+    }
+    pub fn clip_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::clip(self_, min, max)?)
+    }
+    pub fn clip_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        composite::pointwise::clip_tensor(self_, min, max)
+    }
+    pub fn clip_tensor_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<()> {
+        composite::pointwise::clip_tensor_(self_, min, max)
+    }
+    pub fn clip_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::clip_tensor(self_, min, max)?)
+    }
+    pub fn divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::divide(self_, other)
+    }
+    pub fn divide_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::divide_(self_, other)
+    }
+    pub fn divide_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::divide(self_, other)?)
+    }
+    pub fn divide_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::divide_scalar(self_, other)
+    }
+    pub fn divide_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::divide_scalar_(self_, other)
+    }
+    pub fn divide_tensor_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        composite::pointwise::divide_tensor_mode(self_, other, rounding_mode)
+    }
+    pub fn divide_tensor_mode_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+    ) -> Result<()> {
+        composite::pointwise::divide_tensor_mode_(self_, other, rounding_mode)
+    }
+    pub fn divide_out_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rounding_mode: Option<&str>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::divide_tensor_mode(self_, other, rounding_mode)?,
+        )
+    }
+    pub fn divide_scalar_mode(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        composite::pointwise::divide_scalar_mode(self_, other, rounding_mode)
+    }
+    pub fn divide_scalar_mode_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        rounding_mode: Option<&str>,
+    ) -> Result<()> {
+        composite::pointwise::divide_scalar_mode_(self_, other, rounding_mode)
+    }
+    pub fn true_divide(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::true_divide(self_, other)
+    }
+    pub fn true_divide_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        composite::pointwise::true_divide_(self_, other)
+    }
+    pub fn true_divide_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::true_divide(self_, other)?)
+    }
+    pub fn multiply(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::multiply(self_, other)
+    }
+    pub fn multiply_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::multiply_(self_, other)
+    }
+    pub fn multiply_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::multiply(self_, other)?)
+    }
+    pub fn multiply_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::multiply_scalar(self_, other)
+    }
+    pub fn multiply_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::multiply_scalar_(self_, other)
+    }
+    pub fn subtract(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::subtract(self_, other, alpha)
+    }
+    pub fn subtract_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::subtract_(self_, other, alpha)
+    }
+    pub fn subtract_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::subtract(self_, other, alpha)?)
+    }
+    pub fn subtract_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::subtract_scalar(self_, other, alpha)
+    }
+    pub fn subtract_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::subtract_scalar_(self_, other, alpha)
+    }
+    pub fn not_equal(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::not_equal(self_, other)
+    }
+    pub fn not_equal_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::not_equal_(self_, other)
+    }
+    pub fn not_equal_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::not_equal(self_, other)?)
+    }
+    pub fn not_equal_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::not_equal_scalar(self_, other)
+    }
+    pub fn not_equal_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::not_equal_scalar_(self_, other)
+    }
+    pub fn not_equal_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::not_equal_scalar(self_, other)?)
+    }
+    pub fn greater_equal(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::greater_equal(self_, other)
+    }
+    pub fn greater_equal_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<()> {
+        composite::pointwise::greater_equal_(self_, other)
+    }
+    pub fn greater_equal_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::greater_equal(self_, other)?)
+    }
+    pub fn greater_equal_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::greater_equal_scalar(self_, other)
+    }
+    pub fn greater_equal_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::greater_equal_scalar_(self_, other)
+    }
+    pub fn greater_equal_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::greater_equal_scalar(self_, other)?)
+    }
+    pub fn less_equal(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::less_equal(self_, other)
+    }
+    pub fn less_equal_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::less_equal_(self_, other)
+    }
+    pub fn less_equal_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::less_equal(self_, other)?)
+    }
+    pub fn less_equal_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::less_equal_scalar(self_, other)
+    }
+    pub fn less_equal_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::less_equal_scalar_(self_, other)
+    }
+    pub fn less_equal_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::less_equal_scalar(self_, other)?)
+    }
+    pub fn greater(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::greater(self_, other)
+    }
+    pub fn greater_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::greater_(self_, other)
+    }
+    pub fn greater_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::greater(self_, other)?)
+    }
+    pub fn greater_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::greater_scalar(self_, other)
+    }
+    pub fn greater_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::greater_scalar_(self_, other)
+    }
+    pub fn greater_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::greater_scalar(self_, other)?)
+    }
+    pub fn less(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::less(self_, other)
+    }
+    pub fn less_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::less_(self_, other)
+    }
+    pub fn less_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::less(self_, other)?)
+    }
+    pub fn less_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::less_scalar(self_, other)
+    }
+    pub fn less_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+        composite::pointwise::less_scalar_(self_, other)
+    }
+    pub fn less_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::less_scalar(self_, other)?)
+    }
+    pub fn special_expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_expm1(self_)
+    }
+    pub fn special_expm1_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_expm1(self_)?)
+    }
+    pub fn special_exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_exp2(self_)
+    }
+    pub fn special_exp2_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_exp2(self_)?)
+    }
+    pub fn special_digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_digamma(self_)
+    }
+    pub fn special_digamma_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_digamma(self_)?)
+    }
+    pub fn special_psi(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_psi(self_)
+    }
+    pub fn special_psi_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_psi(self_)?)
+    }
+    pub fn special_gammaln(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_gammaln(self_)
+    }
+    pub fn special_gammaln_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_gammaln(self_)?)
+    }
+    pub fn special_erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_erf(self_)
+    }
+    pub fn special_erf_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_erf(self_)?)
+    }
+    pub fn special_erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_erfc(self_)
+    }
+    pub fn special_erfc_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_erfc(self_)?)
+    }
+    pub fn special_erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_erfinv(self_)
+    }
+    pub fn special_erfinv_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_erfinv(self_)?)
+    }
+    pub fn special_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_i0(self_)
+    }
+    pub fn special_i0_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_i0(self_)?)
+    }
+    pub fn special_expit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_expit(self_)
+    }
+    pub fn special_expit_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_expit(self_)?)
+    }
+    pub fn special_log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_log1p(self_)
+    }
+    pub fn special_log1p_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_log1p(self_)?)
+    }
+    pub fn special_sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_sinc(self_)
+    }
+    pub fn special_sinc_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_sinc(self_)?)
+    }
+    pub fn special_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::special_ndtr(self_)
+    }
+    pub fn special_ndtr_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_ndtr(self_)?)
+    }
+    pub fn special_logit(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        eps: Option<f64>,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_logit(self_, eps)
+    }
+    pub fn special_logit_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        eps: Option<f64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_logit(self_, eps)?)
+    }
+    pub fn special_logsumexp(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: &[i64],
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_logsumexp(self_, dim, keepdim)
+    }
+    pub fn special_logsumexp_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: &[i64],
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::special_logsumexp(self_, dim, keepdim)?,
+        )
+    }
+    pub fn special_polygamma(
+        _: DispatchKeySet,
+        n: i64,
+        self_: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_polygamma(n, self_)
+    }
+    pub fn special_polygamma_out(
+        _: DispatchKeySet,
+        n: i64,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_polygamma(n, self_)?)
+    }
+    pub fn special_round(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        decimals: i64,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_round(self_, decimals)
+    }
+    pub fn special_round_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        decimals: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_round(self_, decimals)?)
+    }
+    pub fn special_gammainc(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_gammainc(self_, other)
+    }
+    pub fn special_gammainc_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_gammainc(self_, other)?)
+    }
+    pub fn special_gammaincc(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_gammaincc(self_, other)
+    }
+    pub fn special_gammaincc_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_gammaincc(self_, other)?)
+    }
+    pub fn special_xlogy(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_xlogy(self_, other)
+    }
+    pub fn special_xlogy_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_xlogy(self_, other)?)
+    }
+    pub fn special_xlogy_self_scalar(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_xlogy_self_scalar(self_, other)
+    }
+    pub fn special_xlogy_self_scalar_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::special_xlogy_self_scalar(self_, other)?,
+        )
+    }
+    pub fn special_xlogy_other_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_xlogy_other_scalar(self_, other)
+    }
+    pub fn special_xlogy_other_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::special_xlogy_other_scalar(self_, other)?,
+        )
+    }
+    pub fn rad2deg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::rad2deg(self_)
+    }
+    pub fn rad2deg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::rad2deg_(self_)
+    }
+    pub fn rad2deg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::rad2deg(self_)?)
+    }
+    pub fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::deg2rad(self_)
+    }
+    pub fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+        composite::pointwise::deg2rad_(self_)
+    }
+    pub fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::deg2rad(self_)?)
+    }
+    pub fn isclose(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<Tensor> {
+        composite::pointwise::isclose(self_, other, rtol, atol, equal_nan)
+    }
+    pub fn allclose(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
+        composite::pointwise::allclose(self_, other, rtol, atol, equal_nan)
+    }
+    pub fn equal(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
+        composite::pointwise::equal(self_, other)
+    }
+    pub fn isreal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::isreal(self_)
+    }
+    pub fn isfinite(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::isfinite(self_)
+    }
+    pub fn is_floating_point(_: DispatchKeySet, self_: &Tensor) -> Result<bool> {
+        composite::pointwise::is_floating_point(self_)
+    }
+    pub fn is_complex(_: DispatchKeySet, self_: &Tensor) -> Result<bool> {
+        composite::pointwise::is_complex(self_)
+    }
+    pub fn is_nonzero(_: DispatchKeySet, self_: &Tensor) -> Result<bool> {
+        composite::pointwise::is_nonzero(self_)
+    }
+    pub fn is_same_size(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+    ) -> Result<bool> {
+        composite::pointwise::is_same_size(self_, other)
+    }
+    pub fn positive(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::pointwise::positive(self_)
+    }
+    pub fn result_type(
+        _: DispatchKeySet,
+        tensor: &Tensor,
+        other: &Tensor,
+    ) -> Result<DType> {
+        composite::pointwise::result_type(tensor, other)
+    }
+    pub fn float_power_tensor_tensor(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::float_power_tensor_tensor(self_, exponent)
+    }
+    pub fn float_power_tensor_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::float_power_tensor_tensor(self_, exponent)?,
+        )
+    }
+    pub fn float_power_scalar(
+        _: DispatchKeySet,
+        self_: Scalar,
+        exponent: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::float_power_scalar(self_, exponent)
+    }
+    pub fn float_power_scalar_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        exponent: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::float_power_scalar(self_, exponent)?)
+    }
+    pub fn float_power_tensor_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::float_power_tensor_scalar(self_, exponent)
+    }
+    pub fn float_power_tensor_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::pointwise::float_power_tensor_scalar(self_, exponent)?,
+        )
+    }
+    pub fn ldexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+        composite::pointwise::ldexp(self_, other)
+    }
+    pub fn ldexp_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::ldexp(self_, other)?)
+    }
 }
 impl Tensor {
     /// See [`ops::_conj_physical`].
@@ -7726,6 +20914,979 @@ impl Tensor {
     pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         ops::pow_scalar_(self, exponent)
     }
+    /// See [`ops::acos`].
+    pub fn acos(&self) -> Result<Tensor> {
+        ops::acos(self)
+    }
+    /// See [`ops::acos_`].
+    pub fn acos_(&self) -> Result<&Tensor> {
+        ops::acos_(self)
+    }
+    /// See [`ops::asin`].
+    pub fn asin(&self) -> Result<Tensor> {
+        ops::asin(self)
+    }
+    /// See [`ops::asin_`].
+    pub fn asin_(&self) -> Result<&Tensor> {
+        ops::asin_(self)
+    }
+    /// See [`ops::atan`].
+    pub fn atan(&self) -> Result<Tensor> {
+        ops::atan(self)
+    }
+    /// See [`ops::atan_`].
+    pub fn atan_(&self) -> Result<&Tensor> {
+        ops::atan_(self)
+    }
+    /// See [`ops::acosh`].
+    pub fn acosh(&self) -> Result<Tensor> {
+        ops::acosh(self)
+    }
+    /// See [`ops::acosh_`].
+    pub fn acosh_(&self) -> Result<&Tensor> {
+        ops::acosh_(self)
+    }
+    /// See [`ops::asinh`].
+    pub fn asinh(&self) -> Result<Tensor> {
+        ops::asinh(self)
+    }
+    /// See [`ops::asinh_`].
+    pub fn asinh_(&self) -> Result<&Tensor> {
+        ops::asinh_(self)
+    }
+    /// See [`ops::atanh`].
+    pub fn atanh(&self) -> Result<Tensor> {
+        ops::atanh(self)
+    }
+    /// See [`ops::atanh_`].
+    pub fn atanh_(&self) -> Result<&Tensor> {
+        ops::atanh_(self)
+    }
+    /// See [`ops::cosh`].
+    pub fn cosh(&self) -> Result<Tensor> {
+        ops::cosh(self)
+    }
+    /// See [`ops::cosh_`].
+    pub fn cosh_(&self) -> Result<&Tensor> {
+        ops::cosh_(self)
+    }
+    /// See [`ops::sinh`].
+    pub fn sinh(&self) -> Result<Tensor> {
+        ops::sinh(self)
+    }
+    /// See [`ops::sinh_`].
+    pub fn sinh_(&self) -> Result<&Tensor> {
+        ops::sinh_(self)
+    }
+    /// See [`ops::tan`].
+    pub fn tan(&self) -> Result<Tensor> {
+        ops::tan(self)
+    }
+    /// See [`ops::tan_`].
+    pub fn tan_(&self) -> Result<&Tensor> {
+        ops::tan_(self)
+    }
+    /// See [`ops::exp2`].
+    pub fn exp2(&self) -> Result<Tensor> {
+        ops::exp2(self)
+    }
+    /// See [`ops::exp2_`].
+    pub fn exp2_(&self) -> Result<&Tensor> {
+        ops::exp2_(self)
+    }
+    /// See [`ops::expm1`].
+    pub fn expm1(&self) -> Result<Tensor> {
+        ops::expm1(self)
+    }
+    /// See [`ops::expm1_`].
+    pub fn expm1_(&self) -> Result<&Tensor> {
+        ops::expm1_(self)
+    }
+    /// See [`ops::log10`].
+    pub fn log10(&self) -> Result<Tensor> {
+        ops::log10(self)
+    }
+    /// See [`ops::log10_`].
+    pub fn log10_(&self) -> Result<&Tensor> {
+        ops::log10_(self)
+    }
+    /// See [`ops::log2`].
+    pub fn log2(&self) -> Result<Tensor> {
+        ops::log2(self)
+    }
+    /// See [`ops::log2_`].
+    pub fn log2_(&self) -> Result<&Tensor> {
+        ops::log2_(self)
+    }
+    /// See [`ops::log1p`].
+    pub fn log1p(&self) -> Result<Tensor> {
+        ops::log1p(self)
+    }
+    /// See [`ops::log1p_`].
+    pub fn log1p_(&self) -> Result<&Tensor> {
+        ops::log1p_(self)
+    }
+    /// See [`ops::sinc`].
+    pub fn sinc(&self) -> Result<Tensor> {
+        ops::sinc(self)
+    }
+    /// See [`ops::sinc_`].
+    pub fn sinc_(&self) -> Result<&Tensor> {
+        ops::sinc_(self)
+    }
+    /// See [`ops::erfc`].
+    pub fn erfc(&self) -> Result<Tensor> {
+        ops::erfc(self)
+    }
+    /// See [`ops::erfc_`].
+    pub fn erfc_(&self) -> Result<&Tensor> {
+        ops::erfc_(self)
+    }
+    /// See [`ops::lgamma`].
+    pub fn lgamma(&self) -> Result<Tensor> {
+        ops::lgamma(self)
+    }
+    /// See [`ops::lgamma_`].
+    pub fn lgamma_(&self) -> Result<&Tensor> {
+        ops::lgamma_(self)
+    }
+    /// See [`ops::digamma`].
+    pub fn digamma(&self) -> Result<Tensor> {
+        ops::digamma(self)
+    }
+    /// See [`ops::digamma_`].
+    pub fn digamma_(&self) -> Result<&Tensor> {
+        ops::digamma_(self)
+    }
+    /// See [`ops::erfinv`].
+    pub fn erfinv(&self) -> Result<Tensor> {
+        ops::erfinv(self)
+    }
+    /// See [`ops::erfinv_`].
+    pub fn erfinv_(&self) -> Result<&Tensor> {
+        ops::erfinv_(self)
+    }
+    /// See [`ops::i0`].
+    pub fn i0(&self) -> Result<Tensor> {
+        ops::i0(self)
+    }
+    /// See [`ops::i0_`].
+    pub fn i0_(&self) -> Result<&Tensor> {
+        ops::i0_(self)
+    }
+    /// See [`ops::frac`].
+    pub fn frac(&self) -> Result<Tensor> {
+        ops::frac(self)
+    }
+    /// See [`ops::frac_`].
+    pub fn frac_(&self) -> Result<&Tensor> {
+        ops::frac_(self)
+    }
+    /// See [`ops::sgn`].
+    pub fn sgn(&self) -> Result<Tensor> {
+        ops::sgn(self)
+    }
+    /// See [`ops::sgn_`].
+    pub fn sgn_(&self) -> Result<&Tensor> {
+        ops::sgn_(self)
+    }
+    /// See [`ops::polygamma`].
+    pub fn polygamma(&self, n: i64) -> Result<Tensor> {
+        ops::polygamma(n, self)
+    }
+    /// See [`ops::round_decimals`].
+    pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
+        ops::round_decimals(self, decimals)
+    }
+    /// See [`ops::round_decimals_`].
+    pub fn round_decimals_(&self, decimals: i64) -> Result<&Tensor> {
+        ops::round_decimals_(self, decimals)
+    }
+    /// See [`ops::atan2`].
+    pub fn atan2<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::atan2(self, &*other.into_arg()?)
+    }
+    /// See [`ops::atan2_`].
+    pub fn atan2_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::atan2_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::hypot`].
+    pub fn hypot<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::hypot(self, &*other.into_arg()?)
+    }
+    /// See [`ops::hypot_`].
+    pub fn hypot_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::hypot_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::fmax`].
+    pub fn fmax<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::fmax(self, &*other.into_arg()?)
+    }
+    /// See [`ops::fmin`].
+    pub fn fmin<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::fmin(self, &*other.into_arg()?)
+    }
+    /// See [`ops::copysign`].
+    pub fn copysign<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::copysign(self, &*other.into_arg()?)
+    }
+    /// See [`ops::copysign_`].
+    pub fn copysign_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::copysign_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::copysign_scalar`].
+    pub fn copysign_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::copysign_scalar(self, other)
+    }
+    /// See [`ops::copysign_scalar_`].
+    pub fn copysign_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::copysign_scalar_(self, other)
+    }
+    /// See [`ops::logaddexp`].
+    pub fn logaddexp<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::logaddexp(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logaddexp2`].
+    pub fn logaddexp2<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::logaddexp2(self, &*other.into_arg()?)
+    }
+    /// See [`ops::heaviside`].
+    pub fn heaviside<'o>(&self, values: impl Operand<'o>) -> Result<Tensor> {
+        ops::heaviside(self, &*values.into_arg()?)
+    }
+    /// See [`ops::heaviside_`].
+    pub fn heaviside_<'o>(&self, values: impl Operand<'o>) -> Result<&Tensor> {
+        ops::heaviside_(self, &*values.into_arg()?)
+    }
+    /// See [`ops::nextafter`].
+    pub fn nextafter<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::nextafter(self, &*other.into_arg()?)
+    }
+    /// See [`ops::nextafter_`].
+    pub fn nextafter_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::nextafter_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::igamma`].
+    pub fn igamma<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::igamma(self, &*other.into_arg()?)
+    }
+    /// See [`ops::igamma_`].
+    pub fn igamma_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::igamma_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::igammac`].
+    pub fn igammac<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::igammac(self, &*other.into_arg()?)
+    }
+    /// See [`ops::igammac_`].
+    pub fn igammac_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::igammac_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::xlogy`].
+    pub fn xlogy<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::xlogy(self, &*other.into_arg()?)
+    }
+    /// See [`ops::xlogy_`].
+    pub fn xlogy_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::xlogy_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::xlogy_scalar_other`].
+    pub fn xlogy_scalar_other(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::xlogy_scalar_other(self, other)
+    }
+    /// See [`ops::xlogy_scalar_other_`].
+    pub fn xlogy_scalar_other_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::xlogy_scalar_other_(self, other)
+    }
+    /// See [`ops::gcd`].
+    pub fn gcd<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::gcd(self, &*other.into_arg()?)
+    }
+    /// See [`ops::gcd_`].
+    pub fn gcd_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::gcd_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::lcm`].
+    pub fn lcm<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::lcm(self, &*other.into_arg()?)
+    }
+    /// See [`ops::lcm_`].
+    pub fn lcm_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::lcm_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::remainder`].
+    pub fn remainder<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::remainder(self, &*other.into_arg()?)
+    }
+    /// See [`ops::remainder_`].
+    pub fn remainder_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::remainder_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::remainder_scalar`].
+    pub fn remainder_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::remainder_scalar(self, other)
+    }
+    /// See [`ops::remainder_scalar_`].
+    pub fn remainder_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::remainder_scalar_(self, other)
+    }
+    /// See [`ops::fmod`].
+    pub fn fmod<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::fmod(self, &*other.into_arg()?)
+    }
+    /// See [`ops::fmod_`].
+    pub fn fmod_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::fmod_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::fmod_scalar`].
+    pub fn fmod_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::fmod_scalar(self, other)
+    }
+    /// See [`ops::fmod_scalar_`].
+    pub fn fmod_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::fmod_scalar_(self, other)
+    }
+    /// See [`ops::bitwise_and`].
+    pub fn bitwise_and<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::bitwise_and(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_and_`].
+    pub fn bitwise_and_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::bitwise_and_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_and_scalar`].
+    pub fn bitwise_and_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::bitwise_and_scalar(self, other)
+    }
+    /// See [`ops::bitwise_and_scalar_`].
+    pub fn bitwise_and_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::bitwise_and_scalar_(self, other)
+    }
+    /// See [`ops::__and__`].
+    pub fn __and__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::__and__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_or`].
+    pub fn bitwise_or<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::bitwise_or(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_or_`].
+    pub fn bitwise_or_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::bitwise_or_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_or_scalar`].
+    pub fn bitwise_or_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::bitwise_or_scalar(self, other)
+    }
+    /// See [`ops::bitwise_or_scalar_`].
+    pub fn bitwise_or_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::bitwise_or_scalar_(self, other)
+    }
+    /// See [`ops::__or__`].
+    pub fn __or__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::__or__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_xor`].
+    pub fn bitwise_xor<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::bitwise_xor(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_xor_`].
+    pub fn bitwise_xor_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::bitwise_xor_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_xor_scalar`].
+    pub fn bitwise_xor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::bitwise_xor_scalar(self, other)
+    }
+    /// See [`ops::bitwise_xor_scalar_`].
+    pub fn bitwise_xor_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::bitwise_xor_scalar_(self, other)
+    }
+    /// See [`ops::__xor__`].
+    pub fn __xor__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::__xor__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_left_shift`].
+    pub fn bitwise_left_shift<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::bitwise_left_shift(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_left_shift_`].
+    pub fn bitwise_left_shift_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::bitwise_left_shift_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::__lshift__`].
+    pub fn __lshift__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::__lshift__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_right_shift`].
+    pub fn bitwise_right_shift<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::bitwise_right_shift(self, &*other.into_arg()?)
+    }
+    /// See [`ops::bitwise_right_shift_`].
+    pub fn bitwise_right_shift_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::bitwise_right_shift_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::__rshift__`].
+    pub fn __rshift__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::__rshift__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logical_xor`].
+    pub fn logical_xor<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::logical_xor(self, &*other.into_arg()?)
+    }
+    /// See [`ops::logical_xor_`].
+    pub fn logical_xor_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::logical_xor_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::floor_divide`].
+    pub fn floor_divide<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::floor_divide(self, &*other.into_arg()?)
+    }
+    /// See [`ops::floor_divide_`].
+    pub fn floor_divide_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::floor_divide_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::isposinf`].
+    pub fn isposinf(&self) -> Result<Tensor> {
+        ops::isposinf(self)
+    }
+    /// See [`ops::isneginf`].
+    pub fn isneginf(&self) -> Result<Tensor> {
+        ops::isneginf(self)
+    }
+    /// See [`ops::signbit`].
+    pub fn signbit(&self) -> Result<Tensor> {
+        ops::signbit(self)
+    }
+    /// See [`ops::isinf`].
+    pub fn isinf(&self) -> Result<Tensor> {
+        ops::isinf(self)
+    }
+    /// See [`ops::elu_`].
+    pub fn elu_(&self) -> Result<&Tensor> {
+        ops::elu_(self, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1))
+    }
+    /// See [`ops::elu_`].
+    pub fn elu_opt_(
+        &self,
+        alpha: impl Into<Scalar>,
+        scale: impl Into<Scalar>,
+        input_scale: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::elu_(self, alpha, scale, input_scale)
+    }
+    /// See [`ops::leaky_relu_`].
+    pub fn leaky_relu_(&self) -> Result<&Tensor> {
+        ops::leaky_relu_(self, Scalar::Float(0.01))
+    }
+    /// See [`ops::leaky_relu_`].
+    pub fn leaky_relu_opt_(&self, negative_slope: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::leaky_relu_(self, negative_slope)
+    }
+    /// See [`ops::hardshrink`].
+    pub fn hardshrink(&self) -> Result<Tensor> {
+        ops::hardshrink(self, Scalar::Float(0.5))
+    }
+    /// See [`ops::hardshrink`].
+    pub fn hardshrink_opt(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
+        ops::hardshrink(self, lambd)
+    }
+    /// See [`ops::mish_`].
+    pub fn mish_(&self) -> Result<&Tensor> {
+        ops::mish_(self)
+    }
+    /// See [`ops::hardsigmoid_`].
+    pub fn hardsigmoid_(&self) -> Result<&Tensor> {
+        ops::hardsigmoid_(self)
+    }
+    /// See [`ops::hardtanh_`].
+    pub fn hardtanh_(&self) -> Result<&Tensor> {
+        ops::hardtanh_(self, Scalar::Int(-1), Scalar::Int(1))
+    }
+    /// See [`ops::hardtanh_`].
+    pub fn hardtanh_opt_(
+        &self,
+        min_val: impl Into<Scalar>,
+        max_val: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::hardtanh_(self, min_val, max_val)
+    }
+    /// See [`ops::hardswish_`].
+    pub fn hardswish_(&self) -> Result<&Tensor> {
+        ops::hardswish_(self)
+    }
+    /// See [`ops::relu6_`].
+    pub fn relu6_(&self) -> Result<&Tensor> {
+        ops::relu6_(self)
+    }
+    /// See [`ops::selu_`].
+    pub fn selu_(&self) -> Result<&Tensor> {
+        ops::selu_(self)
+    }
+    /// See [`ops::logit`].
+    pub fn logit(&self) -> Result<Tensor> {
+        ops::logit(self, None)
+    }
+    /// See [`ops::logit`].
+    pub fn logit_opt(&self, eps: Option<f64>) -> Result<Tensor> {
+        ops::logit(self, eps)
+    }
+    /// See [`ops::logit_`].
+    pub fn logit_(&self) -> Result<&Tensor> {
+        ops::logit_(self, None)
+    }
+    /// See [`ops::logit_`].
+    pub fn logit_opt_(&self, eps: Option<f64>) -> Result<&Tensor> {
+        ops::logit_(self, eps)
+    }
+    /// See [`ops::nan_to_num`].
+    pub fn nan_to_num(&self) -> Result<Tensor> {
+        ops::nan_to_num(self, None, None, None)
+    }
+    /// See [`ops::nan_to_num`].
+    pub fn nan_to_num_opt(
+        &self,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<Tensor> {
+        ops::nan_to_num(self, nan, posinf, neginf)
+    }
+    /// See [`ops::nan_to_num_`].
+    pub fn nan_to_num_(&self) -> Result<&Tensor> {
+        ops::nan_to_num_(self, None, None, None)
+    }
+    /// See [`ops::nan_to_num_`].
+    pub fn nan_to_num_opt_(
+        &self,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> Result<&Tensor> {
+        ops::nan_to_num_(self, nan, posinf, neginf)
+    }
+    /// See [`ops::prelu`].
+    pub fn prelu<'o>(&self, weight: impl Operand<'o>) -> Result<Tensor> {
+        ops::prelu(self, &*weight.into_arg()?)
+    }
+    /// See [`ops::absolute`].
+    pub fn absolute(&self) -> Result<Tensor> {
+        ops::absolute(self)
+    }
+    /// See [`ops::absolute_`].
+    pub fn absolute_(&self) -> Result<&Tensor> {
+        ops::absolute_(self)
+    }
+    /// See [`ops::arccos`].
+    pub fn arccos(&self) -> Result<Tensor> {
+        ops::arccos(self)
+    }
+    /// See [`ops::arccos_`].
+    pub fn arccos_(&self) -> Result<&Tensor> {
+        ops::arccos_(self)
+    }
+    /// See [`ops::arccosh`].
+    pub fn arccosh(&self) -> Result<Tensor> {
+        ops::arccosh(self)
+    }
+    /// See [`ops::arccosh_`].
+    pub fn arccosh_(&self) -> Result<&Tensor> {
+        ops::arccosh_(self)
+    }
+    /// See [`ops::arcsinh`].
+    pub fn arcsinh(&self) -> Result<Tensor> {
+        ops::arcsinh(self)
+    }
+    /// See [`ops::arcsinh_`].
+    pub fn arcsinh_(&self) -> Result<&Tensor> {
+        ops::arcsinh_(self)
+    }
+    /// See [`ops::arctanh`].
+    pub fn arctanh(&self) -> Result<Tensor> {
+        ops::arctanh(self)
+    }
+    /// See [`ops::arctanh_`].
+    pub fn arctanh_(&self) -> Result<&Tensor> {
+        ops::arctanh_(self)
+    }
+    /// See [`ops::arcsin`].
+    pub fn arcsin(&self) -> Result<Tensor> {
+        ops::arcsin(self)
+    }
+    /// See [`ops::arcsin_`].
+    pub fn arcsin_(&self) -> Result<&Tensor> {
+        ops::arcsin_(self)
+    }
+    /// See [`ops::arctan`].
+    pub fn arctan(&self) -> Result<Tensor> {
+        ops::arctan(self)
+    }
+    /// See [`ops::arctan_`].
+    pub fn arctan_(&self) -> Result<&Tensor> {
+        ops::arctan_(self)
+    }
+    /// See [`ops::negative`].
+    pub fn negative(&self) -> Result<Tensor> {
+        ops::negative(self)
+    }
+    /// See [`ops::negative_`].
+    pub fn negative_(&self) -> Result<&Tensor> {
+        ops::negative_(self)
+    }
+    /// See [`ops::fix`].
+    pub fn fix(&self) -> Result<Tensor> {
+        ops::fix(self)
+    }
+    /// See [`ops::fix_`].
+    pub fn fix_(&self) -> Result<&Tensor> {
+        ops::fix_(self)
+    }
+    /// See [`ops::arctan2`].
+    pub fn arctan2<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::arctan2(self, &*other.into_arg()?)
+    }
+    /// See [`ops::arctan2_`].
+    pub fn arctan2_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::arctan2_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::square`].
+    pub fn square(&self) -> Result<Tensor> {
+        ops::square(self)
+    }
+    /// See [`ops::square_`].
+    pub fn square_(&self) -> Result<&Tensor> {
+        ops::square_(self)
+    }
+    /// See [`ops::clip`].
+    pub fn clip(&self) -> Result<Tensor> {
+        ops::clip(self, None, None)
+    }
+    /// See [`ops::clip`].
+    pub fn clip_opt(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+        ops::clip(self, min, max)
+    }
+    /// See [`ops::clip_`].
+    pub fn clip_(&self) -> Result<&Tensor> {
+        ops::clip_(self, None, None)
+    }
+    /// See [`ops::clip_`].
+    pub fn clip_opt_(
+        &self,
+        min: Option<Scalar>,
+        max: Option<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::clip_(self, min, max)
+    }
+    /// See [`ops::clip_tensor`].
+    pub fn clip_tensor(&self) -> Result<Tensor> {
+        ops::clip_tensor(self, None, None)
+    }
+    /// See [`ops::clip_tensor`].
+    pub fn clip_tensor_opt(
+        &self,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        ops::clip_tensor(self, min, max)
+    }
+    /// See [`ops::clip_tensor_`].
+    pub fn clip_tensor_(&self) -> Result<&Tensor> {
+        ops::clip_tensor_(self, None, None)
+    }
+    /// See [`ops::clip_tensor_`].
+    pub fn clip_tensor_opt_(
+        &self,
+        min: Option<&Tensor>,
+        max: Option<&Tensor>,
+    ) -> Result<&Tensor> {
+        ops::clip_tensor_(self, min, max)
+    }
+    /// See [`ops::divide`].
+    pub fn divide<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::divide(self, &*other.into_arg()?)
+    }
+    /// See [`ops::divide_`].
+    pub fn divide_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::divide_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::divide_scalar`].
+    pub fn divide_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::divide_scalar(self, other)
+    }
+    /// See [`ops::divide_scalar_`].
+    pub fn divide_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::divide_scalar_(self, other)
+    }
+    /// See [`ops::divide_tensor_mode`].
+    pub fn divide_tensor_mode<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        ops::divide_tensor_mode(self, &*other.into_arg()?, rounding_mode)
+    }
+    /// See [`ops::divide_tensor_mode_`].
+    pub fn divide_tensor_mode_<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&Tensor> {
+        ops::divide_tensor_mode_(self, &*other.into_arg()?, rounding_mode)
+    }
+    /// See [`ops::divide_scalar_mode`].
+    pub fn divide_scalar_mode(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<Tensor> {
+        ops::divide_scalar_mode(self, other, rounding_mode)
+    }
+    /// See [`ops::divide_scalar_mode_`].
+    pub fn divide_scalar_mode_(
+        &self,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+    ) -> Result<&Tensor> {
+        ops::divide_scalar_mode_(self, other, rounding_mode)
+    }
+    /// See [`ops::true_divide`].
+    pub fn true_divide<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::true_divide(self, &*other.into_arg()?)
+    }
+    /// See [`ops::true_divide_`].
+    pub fn true_divide_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::true_divide_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::multiply`].
+    pub fn multiply<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::multiply(self, &*other.into_arg()?)
+    }
+    /// See [`ops::multiply_`].
+    pub fn multiply_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::multiply_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::multiply_scalar`].
+    pub fn multiply_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::multiply_scalar(self, other)
+    }
+    /// See [`ops::multiply_scalar_`].
+    pub fn multiply_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::multiply_scalar_(self, other)
+    }
+    /// See [`ops::subtract`].
+    pub fn subtract<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::subtract(self, &*other.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::subtract`].
+    pub fn subtract_opt<'o>(
+        &self,
+        other: impl Operand<'o>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::subtract(self, &*other.into_arg()?, alpha)
+    }
+    /// See [`ops::subtract_`].
+    pub fn subtract_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::subtract_(self, &*other.into_arg()?, Scalar::Int(1))
+    }
+    /// See [`ops::subtract_`].
+    pub fn subtract_opt_<'o>(
+        &self,
+        other: impl Operand<'o>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::subtract_(self, &*other.into_arg()?, alpha)
+    }
+    /// See [`ops::subtract_scalar`].
+    pub fn subtract_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::subtract_scalar(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::subtract_scalar`].
+    pub fn subtract_scalar_opt(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::subtract_scalar(self, other, alpha)
+    }
+    /// See [`ops::subtract_scalar_`].
+    pub fn subtract_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::subtract_scalar_(self, other, Scalar::Int(1))
+    }
+    /// See [`ops::subtract_scalar_`].
+    pub fn subtract_scalar_opt_(
+        &self,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::subtract_scalar_(self, other, alpha)
+    }
+    /// See [`ops::not_equal`].
+    pub fn not_equal<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::not_equal(self, &*other.into_arg()?)
+    }
+    /// See [`ops::not_equal_`].
+    pub fn not_equal_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::not_equal_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::not_equal_scalar`].
+    pub fn not_equal_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::not_equal_scalar(self, other)
+    }
+    /// See [`ops::not_equal_scalar_`].
+    pub fn not_equal_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::not_equal_scalar_(self, other)
+    }
+    /// See [`ops::greater_equal`].
+    pub fn greater_equal<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::greater_equal(self, &*other.into_arg()?)
+    }
+    /// See [`ops::greater_equal_`].
+    pub fn greater_equal_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::greater_equal_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::greater_equal_scalar`].
+    pub fn greater_equal_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::greater_equal_scalar(self, other)
+    }
+    /// See [`ops::greater_equal_scalar_`].
+    pub fn greater_equal_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::greater_equal_scalar_(self, other)
+    }
+    /// See [`ops::less_equal`].
+    pub fn less_equal<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::less_equal(self, &*other.into_arg()?)
+    }
+    /// See [`ops::less_equal_`].
+    pub fn less_equal_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::less_equal_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::less_equal_scalar`].
+    pub fn less_equal_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::less_equal_scalar(self, other)
+    }
+    /// See [`ops::less_equal_scalar_`].
+    pub fn less_equal_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::less_equal_scalar_(self, other)
+    }
+    /// See [`ops::greater`].
+    pub fn greater<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::greater(self, &*other.into_arg()?)
+    }
+    /// See [`ops::greater_`].
+    pub fn greater_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::greater_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::greater_scalar`].
+    pub fn greater_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::greater_scalar(self, other)
+    }
+    /// See [`ops::greater_scalar_`].
+    pub fn greater_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::greater_scalar_(self, other)
+    }
+    /// See [`ops::less`].
+    pub fn less<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::less(self, &*other.into_arg()?)
+    }
+    /// See [`ops::less_`].
+    pub fn less_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::less_(self, &*other.into_arg()?)
+    }
+    /// See [`ops::less_scalar`].
+    pub fn less_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::less_scalar(self, other)
+    }
+    /// See [`ops::less_scalar_`].
+    pub fn less_scalar_(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::less_scalar_(self, other)
+    }
+    /// See [`ops::rad2deg`].
+    pub fn rad2deg(&self) -> Result<Tensor> {
+        ops::rad2deg(self)
+    }
+    /// See [`ops::rad2deg_`].
+    pub fn rad2deg_(&self) -> Result<&Tensor> {
+        ops::rad2deg_(self)
+    }
+    /// See [`ops::deg2rad`].
+    pub fn deg2rad(&self) -> Result<Tensor> {
+        ops::deg2rad(self)
+    }
+    /// See [`ops::deg2rad_`].
+    pub fn deg2rad_(&self) -> Result<&Tensor> {
+        ops::deg2rad_(self)
+    }
+    /// See [`ops::isclose`].
+    pub fn isclose<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::isclose(self, &*other.into_arg()?, 1e-5, 1e-8, false)
+    }
+    /// See [`ops::isclose`].
+    pub fn isclose_opt<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<Tensor> {
+        ops::isclose(self, &*other.into_arg()?, rtol, atol, equal_nan)
+    }
+    /// See [`ops::allclose`].
+    pub fn allclose<'o>(&self, other: impl Operand<'o>) -> Result<bool> {
+        ops::allclose(self, &*other.into_arg()?, 1e-5, 1e-8, false)
+    }
+    /// See [`ops::allclose`].
+    pub fn allclose_opt<'o>(
+        &self,
+        other: impl Operand<'o>,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
+        ops::allclose(self, &*other.into_arg()?, rtol, atol, equal_nan)
+    }
+    /// See [`ops::equal`].
+    pub fn equal<'o>(&self, other: impl Operand<'o>) -> Result<bool> {
+        ops::equal(self, &*other.into_arg()?)
+    }
+    /// See [`ops::isreal`].
+    pub fn isreal(&self) -> Result<Tensor> {
+        ops::isreal(self)
+    }
+    /// See [`ops::isfinite`].
+    pub fn isfinite(&self) -> Result<Tensor> {
+        ops::isfinite(self)
+    }
+    /// See [`ops::is_nonzero`].
+    pub fn is_nonzero(&self) -> Result<bool> {
+        ops::is_nonzero(self)
+    }
+    /// See [`ops::is_same_size`].
+    pub fn is_same_size<'o>(&self, other: impl Operand<'o>) -> Result<bool> {
+        ops::is_same_size(self, &*other.into_arg()?)
+    }
+    /// See [`ops::positive`].
+    pub fn positive(&self) -> Result<Tensor> {
+        ops::positive(self)
+    }
+    /// See [`ops::float_power_tensor_tensor`].
+    pub fn float_power_tensor_tensor<'o>(
+        &self,
+        exponent: impl Operand<'o>,
+    ) -> Result<Tensor> {
+        ops::float_power_tensor_tensor(self, &*exponent.into_arg()?)
+    }
+    /// See [`ops::float_power_tensor_scalar`].
+    pub fn float_power_tensor_scalar(
+        &self,
+        exponent: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::float_power_tensor_scalar(self, exponent)
+    }
+    /// See [`ops::ldexp`].
+    pub fn ldexp<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
+        ops::ldexp(self, &*other.into_arg()?)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::_CONJ_PHYSICAL,
@@ -7939,6 +22100,426 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MSE_LOSS_OUT,
     &op::MSE_LOSS_BACKWARD,
     &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
+    &op::ACOS,
+    &op::ACOS_,
+    &op::ACOS_OUT,
+    &op::ASIN,
+    &op::ASIN_,
+    &op::ASIN_OUT,
+    &op::ATAN,
+    &op::ATAN_,
+    &op::ATAN_OUT,
+    &op::ACOSH,
+    &op::ACOSH_,
+    &op::ACOSH_OUT,
+    &op::ASINH,
+    &op::ASINH_,
+    &op::ASINH_OUT,
+    &op::ATANH,
+    &op::ATANH_,
+    &op::ATANH_OUT,
+    &op::COSH,
+    &op::COSH_,
+    &op::COSH_OUT,
+    &op::SINH,
+    &op::SINH_,
+    &op::SINH_OUT,
+    &op::TAN,
+    &op::TAN_,
+    &op::TAN_OUT,
+    &op::EXP2,
+    &op::EXP2_,
+    &op::EXP2_OUT,
+    &op::EXPM1,
+    &op::EXPM1_,
+    &op::EXPM1_OUT,
+    &op::LOG10,
+    &op::LOG10_,
+    &op::LOG10_OUT,
+    &op::LOG2,
+    &op::LOG2_,
+    &op::LOG2_OUT,
+    &op::LOG1P,
+    &op::LOG1P_,
+    &op::LOG1P_OUT,
+    &op::SINC,
+    &op::SINC_,
+    &op::SINC_OUT,
+    &op::ERFC,
+    &op::ERFC_,
+    &op::ERFC_OUT,
+    &op::LGAMMA,
+    &op::LGAMMA_,
+    &op::LGAMMA_OUT,
+    &op::DIGAMMA,
+    &op::DIGAMMA_,
+    &op::DIGAMMA_OUT,
+    &op::ERFINV,
+    &op::ERFINV_,
+    &op::ERFINV_OUT,
+    &op::I0,
+    &op::I0_,
+    &op::I0_OUT,
+    &op::SPECIAL_ENTR,
+    &op::SPECIAL_ENTR_OUT,
+    &op::SPECIAL_NDTRI,
+    &op::SPECIAL_NDTRI_OUT,
+    &op::SPECIAL_I0E,
+    &op::SPECIAL_I0E_OUT,
+    &op::SPECIAL_I1,
+    &op::SPECIAL_I1_OUT,
+    &op::SPECIAL_I1E,
+    &op::SPECIAL_I1E_OUT,
+    &op::FRAC,
+    &op::FRAC_,
+    &op::FRAC_OUT,
+    &op::SGN,
+    &op::SGN_,
+    &op::SGN_OUT,
+    &op::POLYGAMMA,
+    &op::POLYGAMMA_OUT,
+    &op::ROUND_DECIMALS,
+    &op::ROUND_DECIMALS_,
+    &op::ROUND_DECIMALS_OUT,
+    &op::ATAN2,
+    &op::ATAN2_,
+    &op::ATAN2_OUT,
+    &op::HYPOT,
+    &op::HYPOT_,
+    &op::HYPOT_OUT,
+    &op::FMAX,
+    &op::FMAX_OUT,
+    &op::FMIN,
+    &op::FMIN_OUT,
+    &op::COPYSIGN,
+    &op::COPYSIGN_,
+    &op::COPYSIGN_OUT,
+    &op::COPYSIGN_SCALAR,
+    &op::COPYSIGN_SCALAR_,
+    &op::COPYSIGN_SCALAR_OUT,
+    &op::LOGADDEXP,
+    &op::LOGADDEXP_OUT,
+    &op::LOGADDEXP2,
+    &op::LOGADDEXP2_OUT,
+    &op::HEAVISIDE,
+    &op::HEAVISIDE_,
+    &op::HEAVISIDE_OUT,
+    &op::NEXTAFTER,
+    &op::NEXTAFTER_,
+    &op::NEXTAFTER_OUT,
+    &op::IGAMMA,
+    &op::IGAMMA_,
+    &op::IGAMMA_OUT,
+    &op::IGAMMAC,
+    &op::IGAMMAC_,
+    &op::IGAMMAC_OUT,
+    &op::XLOGY,
+    &op::XLOGY_,
+    &op::XLOGY_OUT_TENSOR,
+    &op::XLOGY_SCALAR_SELF,
+    &op::XLOGY_OUT_SCALAR_SELF,
+    &op::XLOGY_SCALAR_OTHER,
+    &op::XLOGY_SCALAR_OTHER_,
+    &op::XLOGY_OUT_SCALAR_OTHER,
+    &op::SPECIAL_XLOG1PY,
+    &op::SPECIAL_XLOG1PY_OUT,
+    &op::SPECIAL_XLOG1PY_SELF_SCALAR,
+    &op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT,
+    &op::SPECIAL_XLOG1PY_OTHER_SCALAR,
+    &op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT,
+    &op::SPECIAL_ZETA,
+    &op::SPECIAL_ZETA_OUT,
+    &op::SPECIAL_ZETA_SELF_SCALAR,
+    &op::SPECIAL_ZETA_SELF_SCALAR_OUT,
+    &op::SPECIAL_ZETA_OTHER_SCALAR,
+    &op::SPECIAL_ZETA_OTHER_SCALAR_OUT,
+    &op::GCD,
+    &op::GCD_,
+    &op::GCD_OUT,
+    &op::LCM,
+    &op::LCM_,
+    &op::LCM_OUT,
+    &op::REMAINDER,
+    &op::REMAINDER_,
+    &op::REMAINDER_TENSOR_OUT,
+    &op::REMAINDER_SCALAR,
+    &op::REMAINDER_SCALAR_,
+    &op::REMAINDER_SCALAR_OUT,
+    &op::FMOD,
+    &op::FMOD_,
+    &op::FMOD_TENSOR_OUT,
+    &op::FMOD_SCALAR,
+    &op::FMOD_SCALAR_,
+    &op::FMOD_SCALAR_OUT,
+    &op::BITWISE_AND,
+    &op::BITWISE_AND_,
+    &op::BITWISE_AND_TENSOR_OUT,
+    &op::BITWISE_AND_SCALAR,
+    &op::BITWISE_AND_SCALAR_,
+    &op::BITWISE_AND_SCALAR_OUT,
+    &op::__AND__,
+    &op::BITWISE_OR,
+    &op::BITWISE_OR_,
+    &op::BITWISE_OR_TENSOR_OUT,
+    &op::BITWISE_OR_SCALAR,
+    &op::BITWISE_OR_SCALAR_,
+    &op::BITWISE_OR_SCALAR_OUT,
+    &op::__OR__,
+    &op::BITWISE_XOR,
+    &op::BITWISE_XOR_,
+    &op::BITWISE_XOR_TENSOR_OUT,
+    &op::BITWISE_XOR_SCALAR,
+    &op::BITWISE_XOR_SCALAR_,
+    &op::BITWISE_XOR_SCALAR_OUT,
+    &op::__XOR__,
+    &op::BITWISE_LEFT_SHIFT,
+    &op::BITWISE_LEFT_SHIFT_,
+    &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
+    &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
+    &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT,
+    &op::__LSHIFT__,
+    &op::BITWISE_RIGHT_SHIFT,
+    &op::BITWISE_RIGHT_SHIFT_,
+    &op::BITWISE_RIGHT_SHIFT_TENSOR_OUT,
+    &op::__RSHIFT__,
+    &op::LOGICAL_XOR,
+    &op::LOGICAL_XOR_,
+    &op::LOGICAL_XOR_OUT,
+    &op::FLOOR_DIVIDE,
+    &op::FLOOR_DIVIDE_,
+    &op::FLOOR_DIVIDE_OUT,
+    &op::ISPOSINF,
+    &op::ISPOSINF_OUT,
+    &op::ISNEGINF,
+    &op::ISNEGINF_OUT,
+    &op::SIGNBIT,
+    &op::SIGNBIT_OUT,
+    &op::ISINF,
+    &op::ISINF_OUT,
+    &op::ELU,
+    &op::ELU_,
+    &op::ELU_OUT,
+    &op::ELU_BACKWARD,
+    &op::ELU_BACKWARD_GRAD_INPUT,
+    &op::LEAKY_RELU,
+    &op::LEAKY_RELU_,
+    &op::LEAKY_RELU_OUT,
+    &op::LEAKY_RELU_BACKWARD,
+    &op::LEAKY_RELU_BACKWARD_GRAD_INPUT,
+    &op::SOFTPLUS,
+    &op::SOFTPLUS_OUT,
+    &op::SOFTPLUS_BACKWARD,
+    &op::SOFTPLUS_BACKWARD_GRAD_INPUT,
+    &op::SOFTSHRINK,
+    &op::SOFTSHRINK_OUT,
+    &op::HARDSHRINK,
+    &op::HARDSHRINK_OUT,
+    &op::MISH,
+    &op::MISH_,
+    &op::MISH_OUT,
+    &op::HARDSIGMOID,
+    &op::HARDSIGMOID_,
+    &op::HARDSIGMOID_OUT,
+    &op::HARDSIGMOID_BACKWARD,
+    &op::HARDSIGMOID_BACKWARD_GRAD_INPUT,
+    &op::HARDTANH,
+    &op::HARDTANH_,
+    &op::HARDTANH_OUT,
+    &op::HARDTANH_BACKWARD,
+    &op::HARDTANH_BACKWARD_GRAD_INPUT,
+    &op::HARDSWISH,
+    &op::HARDSWISH_,
+    &op::HARDSWISH_OUT,
+    &op::HARDSWISH_BACKWARD,
+    &op::HARDSWISH_BACKWARD_OUT,
+    &op::RELU6,
+    &op::RELU6_,
+    &op::SELU,
+    &op::SELU_,
+    &op::CELU,
+    &op::LOG_SIGMOID,
+    &op::LOG_SIGMOID_OUT,
+    &op::LOG_SIGMOID_FORWARD,
+    &op::LOG_SIGMOID_FORWARD_OUTPUT,
+    &op::LOG_SIGMOID_BACKWARD,
+    &op::LOG_SIGMOID_BACKWARD_GRAD_INPUT,
+    &op::LOGIT,
+    &op::LOGIT_,
+    &op::LOGIT_OUT,
+    &op::LOGIT_BACKWARD,
+    &op::LOGIT_BACKWARD_GRAD_INPUT,
+    &op::NAN_TO_NUM,
+    &op::NAN_TO_NUM_,
+    &op::NAN_TO_NUM_OUT,
+    &op::GLU,
+    &op::GLU_OUT,
+    &op::GLU_BACKWARD,
+    &op::GLU_BACKWARD_GRAD_INPUT,
+    &op::_PRELU_KERNEL,
+    &op::PRELU,
+    &op::PRELU_OUT,
+    &op::MISH_BACKWARD,
+    &op::ABSOLUTE,
+    &op::ABSOLUTE_,
+    &op::ABSOLUTE_OUT,
+    &op::ARCCOS,
+    &op::ARCCOS_,
+    &op::ARCCOS_OUT,
+    &op::ARCCOSH,
+    &op::ARCCOSH_,
+    &op::ARCCOSH_OUT,
+    &op::ARCSINH,
+    &op::ARCSINH_,
+    &op::ARCSINH_OUT,
+    &op::ARCTANH,
+    &op::ARCTANH_,
+    &op::ARCTANH_OUT,
+    &op::ARCSIN,
+    &op::ARCSIN_,
+    &op::ARCSIN_OUT,
+    &op::ARCTAN,
+    &op::ARCTAN_,
+    &op::ARCTAN_OUT,
+    &op::NEGATIVE,
+    &op::NEGATIVE_,
+    &op::NEGATIVE_OUT,
+    &op::FIX,
+    &op::FIX_,
+    &op::FIX_OUT,
+    &op::ARCTAN2,
+    &op::ARCTAN2_,
+    &op::ARCTAN2_OUT,
+    &op::SQUARE,
+    &op::SQUARE_,
+    &op::SQUARE_OUT,
+    &op::CLIP,
+    &op::CLIP_,
+    &op::CLIP_OUT,
+    &op::CLIP_TENSOR,
+    &op::CLIP_TENSOR_,
+    &op::CLIP_TENSOR_OUT,
+    &op::DIVIDE,
+    &op::DIVIDE_,
+    &op::DIVIDE_OUT,
+    &op::DIVIDE_SCALAR,
+    &op::DIVIDE_SCALAR_,
+    &op::DIVIDE_TENSOR_MODE,
+    &op::DIVIDE_TENSOR_MODE_,
+    &op::DIVIDE_OUT_MODE,
+    &op::DIVIDE_SCALAR_MODE,
+    &op::DIVIDE_SCALAR_MODE_,
+    &op::TRUE_DIVIDE,
+    &op::TRUE_DIVIDE_,
+    &op::TRUE_DIVIDE_OUT,
+    &op::MULTIPLY,
+    &op::MULTIPLY_,
+    &op::MULTIPLY_OUT,
+    &op::MULTIPLY_SCALAR,
+    &op::MULTIPLY_SCALAR_,
+    &op::SUBTRACT,
+    &op::SUBTRACT_,
+    &op::SUBTRACT_OUT,
+    &op::SUBTRACT_SCALAR,
+    &op::SUBTRACT_SCALAR_,
+    &op::NOT_EQUAL,
+    &op::NOT_EQUAL_,
+    &op::NOT_EQUAL_TENSOR_OUT,
+    &op::NOT_EQUAL_SCALAR,
+    &op::NOT_EQUAL_SCALAR_,
+    &op::NOT_EQUAL_SCALAR_OUT,
+    &op::GREATER_EQUAL,
+    &op::GREATER_EQUAL_,
+    &op::GREATER_EQUAL_TENSOR_OUT,
+    &op::GREATER_EQUAL_SCALAR,
+    &op::GREATER_EQUAL_SCALAR_,
+    &op::GREATER_EQUAL_SCALAR_OUT,
+    &op::LESS_EQUAL,
+    &op::LESS_EQUAL_,
+    &op::LESS_EQUAL_TENSOR_OUT,
+    &op::LESS_EQUAL_SCALAR,
+    &op::LESS_EQUAL_SCALAR_,
+    &op::LESS_EQUAL_SCALAR_OUT,
+    &op::GREATER,
+    &op::GREATER_,
+    &op::GREATER_TENSOR_OUT,
+    &op::GREATER_SCALAR,
+    &op::GREATER_SCALAR_,
+    &op::GREATER_SCALAR_OUT,
+    &op::LESS,
+    &op::LESS_,
+    &op::LESS_TENSOR_OUT,
+    &op::LESS_SCALAR,
+    &op::LESS_SCALAR_,
+    &op::LESS_SCALAR_OUT,
+    &op::SPECIAL_EXPM1,
+    &op::SPECIAL_EXPM1_OUT,
+    &op::SPECIAL_EXP2,
+    &op::SPECIAL_EXP2_OUT,
+    &op::SPECIAL_DIGAMMA,
+    &op::SPECIAL_DIGAMMA_OUT,
+    &op::SPECIAL_PSI,
+    &op::SPECIAL_PSI_OUT,
+    &op::SPECIAL_GAMMALN,
+    &op::SPECIAL_GAMMALN_OUT,
+    &op::SPECIAL_ERF,
+    &op::SPECIAL_ERF_OUT,
+    &op::SPECIAL_ERFC,
+    &op::SPECIAL_ERFC_OUT,
+    &op::SPECIAL_ERFINV,
+    &op::SPECIAL_ERFINV_OUT,
+    &op::SPECIAL_I0,
+    &op::SPECIAL_I0_OUT,
+    &op::SPECIAL_EXPIT,
+    &op::SPECIAL_EXPIT_OUT,
+    &op::SPECIAL_LOG1P,
+    &op::SPECIAL_LOG1P_OUT,
+    &op::SPECIAL_SINC,
+    &op::SPECIAL_SINC_OUT,
+    &op::SPECIAL_NDTR,
+    &op::SPECIAL_NDTR_OUT,
+    &op::SPECIAL_LOGIT,
+    &op::SPECIAL_LOGIT_OUT,
+    &op::SPECIAL_LOGSUMEXP,
+    &op::SPECIAL_LOGSUMEXP_OUT,
+    &op::SPECIAL_POLYGAMMA,
+    &op::SPECIAL_POLYGAMMA_OUT,
+    &op::SPECIAL_ROUND,
+    &op::SPECIAL_ROUND_OUT,
+    &op::SPECIAL_GAMMAINC,
+    &op::SPECIAL_GAMMAINC_OUT,
+    &op::SPECIAL_GAMMAINCC,
+    &op::SPECIAL_GAMMAINCC_OUT,
+    &op::SPECIAL_XLOGY,
+    &op::SPECIAL_XLOGY_OUT,
+    &op::SPECIAL_XLOGY_SELF_SCALAR,
+    &op::SPECIAL_XLOGY_SELF_SCALAR_OUT,
+    &op::SPECIAL_XLOGY_OTHER_SCALAR,
+    &op::SPECIAL_XLOGY_OTHER_SCALAR_OUT,
+    &op::RAD2DEG,
+    &op::RAD2DEG_,
+    &op::RAD2DEG_OUT,
+    &op::DEG2RAD,
+    &op::DEG2RAD_,
+    &op::DEG2RAD_OUT,
+    &op::ISCLOSE,
+    &op::ALLCLOSE,
+    &op::EQUAL,
+    &op::ISREAL,
+    &op::ISFINITE,
+    &op::IS_FLOATING_POINT,
+    &op::IS_COMPLEX,
+    &op::IS_NONZERO,
+    &op::IS_SAME_SIZE,
+    &op::POSITIVE,
+    &op::RESULT_TYPE,
+    &op::FLOAT_POWER_TENSOR_TENSOR,
+    &op::FLOAT_POWER_TENSOR_TENSOR_OUT,
+    &op::FLOAT_POWER_SCALAR,
+    &op::FLOAT_POWER_SCALAR_OUT,
+    &op::FLOAT_POWER_TENSOR_SCALAR,
+    &op::FLOAT_POWER_TENSOR_SCALAR_OUT,
+    &op::LDEXP,
+    &op::LDEXP_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -10406,6 +24987,3942 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
         "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS,
+        DispatchKey::Cpu,
+        &(native::acos as op::AcosFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS,
+        DispatchKey::Meta,
+        &(native::acos as op::AcosFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_,
+        DispatchKey::Cpu,
+        &(native::acos_ as op::AcosFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_,
+        DispatchKey::Meta,
+        &(native::acos_ as op::AcosFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_OUT,
+        DispatchKey::Cpu,
+        &(native::acos_out as op::AcosOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_OUT,
+        DispatchKey::Meta,
+        &(native::acos_out as op::AcosOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN,
+        DispatchKey::Cpu,
+        &(native::asin as op::AsinFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN,
+        DispatchKey::Meta,
+        &(native::asin as op::AsinFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_,
+        DispatchKey::Cpu,
+        &(native::asin_ as op::AsinFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_,
+        DispatchKey::Meta,
+        &(native::asin_ as op::AsinFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_OUT,
+        DispatchKey::Cpu,
+        &(native::asin_out as op::AsinOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_OUT,
+        DispatchKey::Meta,
+        &(native::asin_out as op::AsinOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN,
+        DispatchKey::Cpu,
+        &(native::atan as op::AtanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN,
+        DispatchKey::Meta,
+        &(native::atan as op::AtanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_,
+        DispatchKey::Cpu,
+        &(native::atan_ as op::AtanFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_,
+        DispatchKey::Meta,
+        &(native::atan_ as op::AtanFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_OUT,
+        DispatchKey::Cpu,
+        &(native::atan_out as op::AtanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_OUT,
+        DispatchKey::Meta,
+        &(native::atan_out as op::AtanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH,
+        DispatchKey::Cpu,
+        &(native::acosh as op::AcoshFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH,
+        DispatchKey::Meta,
+        &(native::acosh as op::AcoshFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_,
+        DispatchKey::Cpu,
+        &(native::acosh_ as op::AcoshFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_,
+        DispatchKey::Meta,
+        &(native::acosh_ as op::AcoshFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_OUT,
+        DispatchKey::Cpu,
+        &(native::acosh_out as op::AcoshOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_OUT,
+        DispatchKey::Meta,
+        &(native::acosh_out as op::AcoshOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH,
+        DispatchKey::Cpu,
+        &(native::asinh as op::AsinhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH,
+        DispatchKey::Meta,
+        &(native::asinh as op::AsinhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_,
+        DispatchKey::Cpu,
+        &(native::asinh_ as op::AsinhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_,
+        DispatchKey::Meta,
+        &(native::asinh_ as op::AsinhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_OUT,
+        DispatchKey::Cpu,
+        &(native::asinh_out as op::AsinhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_OUT,
+        DispatchKey::Meta,
+        &(native::asinh_out as op::AsinhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH,
+        DispatchKey::Cpu,
+        &(native::atanh as op::AtanhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH,
+        DispatchKey::Meta,
+        &(native::atanh as op::AtanhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_,
+        DispatchKey::Cpu,
+        &(native::atanh_ as op::AtanhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_,
+        DispatchKey::Meta,
+        &(native::atanh_ as op::AtanhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_OUT,
+        DispatchKey::Cpu,
+        &(native::atanh_out as op::AtanhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_OUT,
+        DispatchKey::Meta,
+        &(native::atanh_out as op::AtanhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH,
+        DispatchKey::Cpu,
+        &(native::cosh as op::CoshFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH,
+        DispatchKey::Meta,
+        &(native::cosh as op::CoshFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_,
+        DispatchKey::Cpu,
+        &(native::cosh_ as op::CoshFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_,
+        DispatchKey::Meta,
+        &(native::cosh_ as op::CoshFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_OUT,
+        DispatchKey::Cpu,
+        &(native::cosh_out as op::CoshOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_OUT,
+        DispatchKey::Meta,
+        &(native::cosh_out as op::CoshOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH,
+        DispatchKey::Cpu,
+        &(native::sinh as op::SinhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH,
+        DispatchKey::Meta,
+        &(native::sinh as op::SinhFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_,
+        DispatchKey::Cpu,
+        &(native::sinh_ as op::SinhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_,
+        DispatchKey::Meta,
+        &(native::sinh_ as op::SinhFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_OUT,
+        DispatchKey::Cpu,
+        &(native::sinh_out as op::SinhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_OUT,
+        DispatchKey::Meta,
+        &(native::sinh_out as op::SinhOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN,
+        DispatchKey::Cpu,
+        &(native::tan as op::TanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN,
+        DispatchKey::Meta,
+        &(native::tan as op::TanFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_,
+        DispatchKey::Cpu,
+        &(native::tan_ as op::TanFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_,
+        DispatchKey::Meta,
+        &(native::tan_ as op::TanFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_OUT,
+        DispatchKey::Cpu,
+        &(native::tan_out as op::TanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_OUT,
+        DispatchKey::Meta,
+        &(native::tan_out as op::TanOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2,
+        DispatchKey::Cpu,
+        &(native::exp2 as op::Exp2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2,
+        DispatchKey::Meta,
+        &(native::exp2 as op::Exp2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_,
+        DispatchKey::Cpu,
+        &(native::exp2_ as op::Exp2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_,
+        DispatchKey::Meta,
+        &(native::exp2_ as op::Exp2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_OUT,
+        DispatchKey::Cpu,
+        &(native::exp2_out as op::Exp2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_OUT,
+        DispatchKey::Meta,
+        &(native::exp2_out as op::Exp2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1,
+        DispatchKey::Cpu,
+        &(native::expm1 as op::Expm1Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1,
+        DispatchKey::Meta,
+        &(native::expm1 as op::Expm1Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_,
+        DispatchKey::Cpu,
+        &(native::expm1_ as op::Expm1Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_,
+        DispatchKey::Meta,
+        &(native::expm1_ as op::Expm1Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_OUT,
+        DispatchKey::Cpu,
+        &(native::expm1_out as op::Expm1OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_OUT,
+        DispatchKey::Meta,
+        &(native::expm1_out as op::Expm1OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10,
+        DispatchKey::Cpu,
+        &(native::log10 as op::Log10Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10,
+        DispatchKey::Meta,
+        &(native::log10 as op::Log10Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_,
+        DispatchKey::Cpu,
+        &(native::log10_ as op::Log10Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_,
+        DispatchKey::Meta,
+        &(native::log10_ as op::Log10Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_OUT,
+        DispatchKey::Cpu,
+        &(native::log10_out as op::Log10OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_OUT,
+        DispatchKey::Meta,
+        &(native::log10_out as op::Log10OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2,
+        DispatchKey::Cpu,
+        &(native::log2 as op::Log2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2,
+        DispatchKey::Meta,
+        &(native::log2 as op::Log2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_,
+        DispatchKey::Cpu,
+        &(native::log2_ as op::Log2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_,
+        DispatchKey::Meta,
+        &(native::log2_ as op::Log2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_OUT,
+        DispatchKey::Cpu,
+        &(native::log2_out as op::Log2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_OUT,
+        DispatchKey::Meta,
+        &(native::log2_out as op::Log2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P,
+        DispatchKey::Cpu,
+        &(native::log1p as op::Log1pFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P,
+        DispatchKey::Meta,
+        &(native::log1p as op::Log1pFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_,
+        DispatchKey::Cpu,
+        &(native::log1p_ as op::Log1pFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_,
+        DispatchKey::Meta,
+        &(native::log1p_ as op::Log1pFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_OUT,
+        DispatchKey::Cpu,
+        &(native::log1p_out as op::Log1pOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_OUT,
+        DispatchKey::Meta,
+        &(native::log1p_out as op::Log1pOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC,
+        DispatchKey::Cpu,
+        &(native::sinc as op::SincFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC,
+        DispatchKey::Meta,
+        &(native::sinc as op::SincFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_,
+        DispatchKey::Cpu,
+        &(native::sinc_ as op::SincFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_,
+        DispatchKey::Meta,
+        &(native::sinc_ as op::SincFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_OUT,
+        DispatchKey::Cpu,
+        &(native::sinc_out as op::SincOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_OUT,
+        DispatchKey::Meta,
+        &(native::sinc_out as op::SincOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC,
+        DispatchKey::Cpu,
+        &(native::erfc as op::ErfcFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC,
+        DispatchKey::Meta,
+        &(native::erfc as op::ErfcFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_,
+        DispatchKey::Cpu,
+        &(native::erfc_ as op::ErfcFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_,
+        DispatchKey::Meta,
+        &(native::erfc_ as op::ErfcFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_OUT,
+        DispatchKey::Cpu,
+        &(native::erfc_out as op::ErfcOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_OUT,
+        DispatchKey::Meta,
+        &(native::erfc_out as op::ErfcOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA,
+        DispatchKey::Cpu,
+        &(native::lgamma as op::LgammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA,
+        DispatchKey::Meta,
+        &(native::lgamma as op::LgammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_,
+        DispatchKey::Cpu,
+        &(native::lgamma_ as op::LgammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_,
+        DispatchKey::Meta,
+        &(native::lgamma_ as op::LgammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_OUT,
+        DispatchKey::Cpu,
+        &(native::lgamma_out as op::LgammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_OUT,
+        DispatchKey::Meta,
+        &(native::lgamma_out as op::LgammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA,
+        DispatchKey::Cpu,
+        &(native::digamma as op::DigammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA,
+        DispatchKey::Meta,
+        &(native::digamma as op::DigammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_,
+        DispatchKey::Cpu,
+        &(native::digamma_ as op::DigammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_,
+        DispatchKey::Meta,
+        &(native::digamma_ as op::DigammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_OUT,
+        DispatchKey::Cpu,
+        &(native::digamma_out as op::DigammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_OUT,
+        DispatchKey::Meta,
+        &(native::digamma_out as op::DigammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV,
+        DispatchKey::Cpu,
+        &(native::erfinv as op::ErfinvFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV,
+        DispatchKey::Meta,
+        &(native::erfinv as op::ErfinvFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_,
+        DispatchKey::Cpu,
+        &(native::erfinv_ as op::ErfinvFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_,
+        DispatchKey::Meta,
+        &(native::erfinv_ as op::ErfinvFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_OUT,
+        DispatchKey::Cpu,
+        &(native::erfinv_out as op::ErfinvOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_OUT,
+        DispatchKey::Meta,
+        &(native::erfinv_out as op::ErfinvOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0,
+        DispatchKey::Cpu,
+        &(native::i0 as op::I0Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0,
+        DispatchKey::Meta,
+        &(native::i0 as op::I0Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_,
+        DispatchKey::Cpu,
+        &(native::i0_ as op::I0Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_,
+        DispatchKey::Meta,
+        &(native::i0_ as op::I0Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_OUT,
+        DispatchKey::Cpu,
+        &(native::i0_out as op::I0OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_OUT,
+        DispatchKey::Meta,
+        &(native::i0_out as op::I0OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR,
+        DispatchKey::Cpu,
+        &(native::special_entr as op::SpecialEntrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR,
+        DispatchKey::Meta,
+        &(native::special_entr as op::SpecialEntrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR_OUT,
+        DispatchKey::Cpu,
+        &(native::special_entr_out as op::SpecialEntrOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR_OUT,
+        DispatchKey::Meta,
+        &(native::special_entr_out as op::SpecialEntrOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI,
+        DispatchKey::Cpu,
+        &(native::special_ndtri as op::SpecialNdtriFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI,
+        DispatchKey::Meta,
+        &(native::special_ndtri as op::SpecialNdtriFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI_OUT,
+        DispatchKey::Cpu,
+        &(native::special_ndtri_out as op::SpecialNdtriOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI_OUT,
+        DispatchKey::Meta,
+        &(native::special_ndtri_out as op::SpecialNdtriOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E,
+        DispatchKey::Cpu,
+        &(native::special_i0e as op::SpecialI0eFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E,
+        DispatchKey::Meta,
+        &(native::special_i0e as op::SpecialI0eFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E_OUT,
+        DispatchKey::Cpu,
+        &(native::special_i0e_out as op::SpecialI0eOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E_OUT,
+        DispatchKey::Meta,
+        &(native::special_i0e_out as op::SpecialI0eOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1,
+        DispatchKey::Cpu,
+        &(native::special_i1 as op::SpecialI1Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1,
+        DispatchKey::Meta,
+        &(native::special_i1 as op::SpecialI1Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1_OUT,
+        DispatchKey::Cpu,
+        &(native::special_i1_out as op::SpecialI1OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1_OUT,
+        DispatchKey::Meta,
+        &(native::special_i1_out as op::SpecialI1OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E,
+        DispatchKey::Cpu,
+        &(native::special_i1e as op::SpecialI1eFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E,
+        DispatchKey::Meta,
+        &(native::special_i1e as op::SpecialI1eFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E_OUT,
+        DispatchKey::Cpu,
+        &(native::special_i1e_out as op::SpecialI1eOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E_OUT,
+        DispatchKey::Meta,
+        &(native::special_i1e_out as op::SpecialI1eOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC,
+        DispatchKey::Cpu,
+        &(native::frac as op::FracFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC,
+        DispatchKey::Meta,
+        &(native::frac as op::FracFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_,
+        DispatchKey::Cpu,
+        &(native::frac_ as op::FracFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_,
+        DispatchKey::Meta,
+        &(native::frac_ as op::FracFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_OUT,
+        DispatchKey::Cpu,
+        &(native::frac_out as op::FracOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_OUT,
+        DispatchKey::Meta,
+        &(native::frac_out as op::FracOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN,
+        DispatchKey::Cpu,
+        &(native::sgn as op::SgnFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN,
+        DispatchKey::Meta,
+        &(native::sgn as op::SgnFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_,
+        DispatchKey::Cpu,
+        &(native::sgn_ as op::SgnFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_,
+        DispatchKey::Meta,
+        &(native::sgn_ as op::SgnFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_OUT,
+        DispatchKey::Cpu,
+        &(native::sgn_out as op::SgnOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_OUT,
+        DispatchKey::Meta,
+        &(native::sgn_out as op::SgnOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA,
+        DispatchKey::Cpu,
+        &(native::polygamma as op::PolygammaFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA,
+        DispatchKey::Meta,
+        &(native::polygamma as op::PolygammaFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA_OUT,
+        DispatchKey::Cpu,
+        &(native::polygamma_out as op::PolygammaOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA_OUT,
+        DispatchKey::Meta,
+        &(native::polygamma_out as op::PolygammaOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::round_decimals as op::RoundDecimalsFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::round_decimals_ as op::RoundDecimalsFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::round_decimals_out as op::RoundDecimalsOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2,
+        DispatchKey::Cpu,
+        &(native::atan2 as op::Atan2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2,
+        DispatchKey::Meta,
+        &(native::atan2 as op::Atan2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_,
+        DispatchKey::Cpu,
+        &(native::atan2_ as op::Atan2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_,
+        DispatchKey::Meta,
+        &(native::atan2_ as op::Atan2Fn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_OUT,
+        DispatchKey::Cpu,
+        &(native::atan2_out as op::Atan2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_OUT,
+        DispatchKey::Meta,
+        &(native::atan2_out as op::Atan2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT,
+        DispatchKey::Cpu,
+        &(native::hypot as op::HypotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT,
+        DispatchKey::Meta,
+        &(native::hypot as op::HypotFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_,
+        DispatchKey::Cpu,
+        &(native::hypot_ as op::HypotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_,
+        DispatchKey::Meta,
+        &(native::hypot_ as op::HypotFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_OUT,
+        DispatchKey::Cpu,
+        &(native::hypot_out as op::HypotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_OUT,
+        DispatchKey::Meta,
+        &(native::hypot_out as op::HypotOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX,
+        DispatchKey::Cpu,
+        &(native::fmax as op::FmaxFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX,
+        DispatchKey::Meta,
+        &(native::fmax as op::FmaxFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX_OUT,
+        DispatchKey::Cpu,
+        &(native::fmax_out as op::FmaxOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX_OUT,
+        DispatchKey::Meta,
+        &(native::fmax_out as op::FmaxOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN,
+        DispatchKey::Cpu,
+        &(native::fmin as op::FminFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN,
+        DispatchKey::Meta,
+        &(native::fmin as op::FminFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN_OUT,
+        DispatchKey::Cpu,
+        &(native::fmin_out as op::FminOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN_OUT,
+        DispatchKey::Meta,
+        &(native::fmin_out as op::FminOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN,
+        DispatchKey::Cpu,
+        &(native::copysign as op::CopysignFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN,
+        DispatchKey::Meta,
+        &(native::copysign as op::CopysignFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_,
+        DispatchKey::Cpu,
+        &(native::copysign_ as op::CopysignFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_,
+        DispatchKey::Meta,
+        &(native::copysign_ as op::CopysignFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_OUT,
+        DispatchKey::Cpu,
+        &(native::copysign_out as op::CopysignOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_OUT,
+        DispatchKey::Meta,
+        &(native::copysign_out as op::CopysignOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR,
+        DispatchKey::Cpu,
+        &(native::copysign_scalar as op::CopysignScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR,
+        DispatchKey::Meta,
+        &(native::copysign_scalar as op::CopysignScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::copysign_scalar_ as op::CopysignScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_,
+        DispatchKey::Meta,
+        &(native::copysign_scalar_ as op::CopysignScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::copysign_scalar_out as op::CopysignScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::copysign_scalar_out as op::CopysignScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP,
+        DispatchKey::Cpu,
+        &(native::logaddexp as op::LogaddexpFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP,
+        DispatchKey::Meta,
+        &(native::logaddexp as op::LogaddexpFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP_OUT,
+        DispatchKey::Cpu,
+        &(native::logaddexp_out as op::LogaddexpOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP_OUT,
+        DispatchKey::Meta,
+        &(native::logaddexp_out as op::LogaddexpOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2,
+        DispatchKey::Cpu,
+        &(native::logaddexp2 as op::Logaddexp2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2,
+        DispatchKey::Meta,
+        &(native::logaddexp2 as op::Logaddexp2Fn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2_OUT,
+        DispatchKey::Cpu,
+        &(native::logaddexp2_out as op::Logaddexp2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2_OUT,
+        DispatchKey::Meta,
+        &(native::logaddexp2_out as op::Logaddexp2OutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE,
+        DispatchKey::Cpu,
+        &(native::heaviside as op::HeavisideFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE,
+        DispatchKey::Meta,
+        &(native::heaviside as op::HeavisideFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE_,
+        DispatchKey::Cpu,
+        &(native::heaviside_ as op::HeavisideFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE_,
+        DispatchKey::Meta,
+        &(native::heaviside_ as op::HeavisideFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE_OUT,
+        DispatchKey::Cpu,
+        &(native::heaviside_out as op::HeavisideOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE_OUT,
+        DispatchKey::Meta,
+        &(native::heaviside_out as op::HeavisideOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER,
+        DispatchKey::Cpu,
+        &(native::nextafter as op::NextafterFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER,
+        DispatchKey::Meta,
+        &(native::nextafter as op::NextafterFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_,
+        DispatchKey::Cpu,
+        &(native::nextafter_ as op::NextafterFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_,
+        DispatchKey::Meta,
+        &(native::nextafter_ as op::NextafterFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_OUT,
+        DispatchKey::Cpu,
+        &(native::nextafter_out as op::NextafterOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_OUT,
+        DispatchKey::Meta,
+        &(native::nextafter_out as op::NextafterOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA,
+        DispatchKey::Cpu,
+        &(native::igamma as op::IgammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA,
+        DispatchKey::Meta,
+        &(native::igamma as op::IgammaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_,
+        DispatchKey::Cpu,
+        &(native::igamma_ as op::IgammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_,
+        DispatchKey::Meta,
+        &(native::igamma_ as op::IgammaFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_OUT,
+        DispatchKey::Cpu,
+        &(native::igamma_out as op::IgammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_OUT,
+        DispatchKey::Meta,
+        &(native::igamma_out as op::IgammaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC,
+        DispatchKey::Cpu,
+        &(native::igammac as op::IgammacFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC,
+        DispatchKey::Meta,
+        &(native::igammac as op::IgammacFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_,
+        DispatchKey::Cpu,
+        &(native::igammac_ as op::IgammacFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_,
+        DispatchKey::Meta,
+        &(native::igammac_ as op::IgammacFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_OUT,
+        DispatchKey::Cpu,
+        &(native::igammac_out as op::IgammacOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_OUT,
+        DispatchKey::Meta,
+        &(native::igammac_out as op::IgammacOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY,
+        DispatchKey::Cpu,
+        &(native::xlogy as op::XlogyFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY,
+        DispatchKey::Meta,
+        &(native::xlogy as op::XlogyFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_,
+        DispatchKey::Cpu,
+        &(native::xlogy_ as op::XlogyFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_,
+        DispatchKey::Meta,
+        &(native::xlogy_ as op::XlogyFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_TENSOR,
+        DispatchKey::Cpu,
+        &(native::xlogy_out_tensor as op::XlogyOutTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_TENSOR,
+        DispatchKey::Meta,
+        &(native::xlogy_out_tensor as op::XlogyOutTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_SELF,
+        DispatchKey::Cpu,
+        &(native::xlogy_scalar_self as op::XlogyScalarSelfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_SELF,
+        DispatchKey::Meta,
+        &(native::xlogy_scalar_self as op::XlogyScalarSelfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_SELF,
+        DispatchKey::Cpu,
+        &(native::xlogy_out_scalar_self as op::XlogyOutScalarSelfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_SELF,
+        DispatchKey::Meta,
+        &(native::xlogy_out_scalar_self as op::XlogyOutScalarSelfFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER,
+        DispatchKey::Cpu,
+        &(native::xlogy_scalar_other as op::XlogyScalarOtherFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER,
+        DispatchKey::Meta,
+        &(native::xlogy_scalar_other as op::XlogyScalarOtherFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER_,
+        DispatchKey::Cpu,
+        &(native::xlogy_scalar_other_ as op::XlogyScalarOtherFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER_,
+        DispatchKey::Meta,
+        &(native::xlogy_scalar_other_ as op::XlogyScalarOtherFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_OTHER,
+        DispatchKey::Cpu,
+        &(native::xlogy_out_scalar_other as op::XlogyOutScalarOtherFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_OTHER,
+        DispatchKey::Meta,
+        &(native::xlogy_out_scalar_other as op::XlogyOutScalarOtherFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py as op::SpecialXlog1pyFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY,
+        DispatchKey::Meta,
+        &(native::special_xlog1py as op::SpecialXlog1pyFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OUT,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py_out as op::SpecialXlog1pyOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OUT,
+        DispatchKey::Meta,
+        &(native::special_xlog1py_out as op::SpecialXlog1pyOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py_self_scalar as op::SpecialXlog1pySelfScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR,
+        DispatchKey::Meta,
+        &(native::special_xlog1py_self_scalar as op::SpecialXlog1pySelfScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py_self_scalar_out as op::SpecialXlog1pySelfScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::special_xlog1py_self_scalar_out as op::SpecialXlog1pySelfScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py_other_scalar as op::SpecialXlog1pyOtherScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR,
+        DispatchKey::Meta,
+        &(native::special_xlog1py_other_scalar as op::SpecialXlog1pyOtherScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::special_xlog1py_other_scalar_out
+            as op::SpecialXlog1pyOtherScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::special_xlog1py_other_scalar_out
+            as op::SpecialXlog1pyOtherScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA,
+        DispatchKey::Cpu,
+        &(native::special_zeta as op::SpecialZetaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA,
+        DispatchKey::Meta,
+        &(native::special_zeta as op::SpecialZetaFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OUT,
+        DispatchKey::Cpu,
+        &(native::special_zeta_out as op::SpecialZetaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OUT,
+        DispatchKey::Meta,
+        &(native::special_zeta_out as op::SpecialZetaOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR,
+        DispatchKey::Cpu,
+        &(native::special_zeta_self_scalar as op::SpecialZetaSelfScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR,
+        DispatchKey::Meta,
+        &(native::special_zeta_self_scalar as op::SpecialZetaSelfScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::special_zeta_self_scalar_out as op::SpecialZetaSelfScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::special_zeta_self_scalar_out as op::SpecialZetaSelfScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OTHER_SCALAR,
+        DispatchKey::Cpu,
+        &(native::special_zeta_other_scalar as op::SpecialZetaOtherScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OTHER_SCALAR,
+        DispatchKey::Meta,
+        &(native::special_zeta_other_scalar as op::SpecialZetaOtherScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OTHER_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::special_zeta_other_scalar_out as op::SpecialZetaOtherScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OTHER_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::special_zeta_other_scalar_out as op::SpecialZetaOtherScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD,
+        DispatchKey::Cpu,
+        &(native::gcd as op::GcdFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD,
+        DispatchKey::Meta,
+        &(native::gcd as op::GcdFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD_,
+        DispatchKey::Cpu,
+        &(native::gcd_ as op::GcdFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD_,
+        DispatchKey::Meta,
+        &(native::gcd_ as op::GcdFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD_OUT,
+        DispatchKey::Cpu,
+        &(native::gcd_out as op::GcdOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD_OUT,
+        DispatchKey::Meta,
+        &(native::gcd_out as op::GcdOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM,
+        DispatchKey::Cpu,
+        &(native::lcm as op::LcmFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM,
+        DispatchKey::Meta,
+        &(native::lcm as op::LcmFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM_,
+        DispatchKey::Cpu,
+        &(native::lcm_ as op::LcmFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM_,
+        DispatchKey::Meta,
+        &(native::lcm_ as op::LcmFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM_OUT,
+        DispatchKey::Cpu,
+        &(native::lcm_out as op::LcmOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM_OUT,
+        DispatchKey::Meta,
+        &(native::lcm_out as op::LcmOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER,
+        DispatchKey::Cpu,
+        &(native::remainder as op::RemainderFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER,
+        DispatchKey::Meta,
+        &(native::remainder as op::RemainderFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_,
+        DispatchKey::Cpu,
+        &(native::remainder_ as op::RemainderFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_,
+        DispatchKey::Meta,
+        &(native::remainder_ as op::RemainderFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::remainder_tensor_out as op::RemainderTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::remainder_tensor_out as op::RemainderTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR,
+        DispatchKey::Cpu,
+        &(native::remainder_scalar as op::RemainderScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR,
+        DispatchKey::Meta,
+        &(native::remainder_scalar as op::RemainderScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::remainder_scalar_ as op::RemainderScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_,
+        DispatchKey::Meta,
+        &(native::remainder_scalar_ as op::RemainderScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::remainder_scalar_out as op::RemainderScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::remainder_scalar_out as op::RemainderScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD,
+        DispatchKey::Cpu,
+        &(native::fmod as op::FmodFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD,
+        DispatchKey::Meta,
+        &(native::fmod as op::FmodFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_,
+        DispatchKey::Cpu,
+        &(native::fmod_ as op::FmodFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_,
+        DispatchKey::Meta,
+        &(native::fmod_ as op::FmodFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::fmod_tensor_out as op::FmodTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::fmod_tensor_out as op::FmodTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR,
+        DispatchKey::Cpu,
+        &(native::fmod_scalar as op::FmodScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR,
+        DispatchKey::Meta,
+        &(native::fmod_scalar as op::FmodScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::fmod_scalar_ as op::FmodScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_,
+        DispatchKey::Meta,
+        &(native::fmod_scalar_ as op::FmodScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::fmod_scalar_out as op::FmodScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::fmod_scalar_out as op::FmodScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND,
+        DispatchKey::Cpu,
+        &(native::bitwise_and as op::BitwiseAndFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND,
+        DispatchKey::Meta,
+        &(native::bitwise_and as op::BitwiseAndFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_ as op::BitwiseAndFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_,
+        DispatchKey::Meta,
+        &(native::bitwise_and_ as op::BitwiseAndFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_tensor_out as op::BitwiseAndTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_and_tensor_out as op::BitwiseAndTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_scalar as op::BitwiseAndScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR,
+        DispatchKey::Meta,
+        &(native::bitwise_and_scalar as op::BitwiseAndScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_scalar_ as op::BitwiseAndScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_,
+        DispatchKey::Meta,
+        &(native::bitwise_and_scalar_ as op::BitwiseAndScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_scalar_out as op::BitwiseAndScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_and_scalar_out as op::BitwiseAndScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__AND__,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__and__ as op::__AndFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR,
+        DispatchKey::Cpu,
+        &(native::bitwise_or as op::BitwiseOrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR,
+        DispatchKey::Meta,
+        &(native::bitwise_or as op::BitwiseOrFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_ as op::BitwiseOrFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_,
+        DispatchKey::Meta,
+        &(native::bitwise_or_ as op::BitwiseOrFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_tensor_out as op::BitwiseOrTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_or_tensor_out as op::BitwiseOrTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_scalar as op::BitwiseOrScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR,
+        DispatchKey::Meta,
+        &(native::bitwise_or_scalar as op::BitwiseOrScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_scalar_ as op::BitwiseOrScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_,
+        DispatchKey::Meta,
+        &(native::bitwise_or_scalar_ as op::BitwiseOrScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_scalar_out as op::BitwiseOrScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_or_scalar_out as op::BitwiseOrScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__OR__,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__or__ as op::__OrFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor as op::BitwiseXorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR,
+        DispatchKey::Meta,
+        &(native::bitwise_xor as op::BitwiseXorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_ as op::BitwiseXorFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_ as op::BitwiseXorFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_tensor_out as op::BitwiseXorTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_tensor_out as op::BitwiseXorTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_scalar as op::BitwiseXorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_scalar as op::BitwiseXorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_scalar_ as op::BitwiseXorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_scalar_ as op::BitwiseXorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_scalar_out as op::BitwiseXorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_scalar_out as op::BitwiseXorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__XOR__,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__xor__ as op::__XorFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift as op::BitwiseLeftShiftFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift as op::BitwiseLeftShiftFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_ as op::BitwiseLeftShiftFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_ as op::BitwiseLeftShiftFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_tensor_out as op::BitwiseLeftShiftTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_tensor_out as op::BitwiseLeftShiftTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_scalar_tensor
+            as op::BitwiseLeftShiftScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_scalar_tensor
+            as op::BitwiseLeftShiftScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_scalar_tensor_out
+            as op::BitwiseLeftShiftScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_scalar_tensor_out
+            as op::BitwiseLeftShiftScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__LSHIFT__,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__lshift__ as op::__LshiftFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift as op::BitwiseRightShiftFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift as op::BitwiseRightShiftFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_ as op::BitwiseRightShiftFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_ as op::BitwiseRightShiftFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_tensor_out as op::BitwiseRightShiftTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_tensor_out as op::BitwiseRightShiftTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__RSHIFT__,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__rshift__ as op::__RshiftFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR,
+        DispatchKey::Cpu,
+        &(native::logical_xor as op::LogicalXorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR,
+        DispatchKey::Meta,
+        &(native::logical_xor as op::LogicalXorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR_,
+        DispatchKey::Cpu,
+        &(native::logical_xor_ as op::LogicalXorFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR_,
+        DispatchKey::Meta,
+        &(native::logical_xor_ as op::LogicalXorFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR_OUT,
+        DispatchKey::Cpu,
+        &(native::logical_xor_out as op::LogicalXorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR_OUT,
+        DispatchKey::Meta,
+        &(native::logical_xor_out as op::LogicalXorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE,
+        DispatchKey::Cpu,
+        &(native::floor_divide as op::FloorDivideFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE,
+        DispatchKey::Meta,
+        &(native::floor_divide as op::FloorDivideFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE_,
+        DispatchKey::Cpu,
+        &(native::floor_divide_ as op::FloorDivideFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE_,
+        DispatchKey::Meta,
+        &(native::floor_divide_ as op::FloorDivideFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE_OUT,
+        DispatchKey::Cpu,
+        &(native::floor_divide_out as op::FloorDivideOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE_OUT,
+        DispatchKey::Meta,
+        &(native::floor_divide_out as op::FloorDivideOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISPOSINF,
+        DispatchKey::Cpu,
+        &(native::isposinf as op::IsposinfFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISPOSINF,
+        DispatchKey::Meta,
+        &(native::isposinf as op::IsposinfFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISPOSINF_OUT,
+        DispatchKey::Cpu,
+        &(native::isposinf_out as op::IsposinfOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISPOSINF_OUT,
+        DispatchKey::Meta,
+        &(native::isposinf_out as op::IsposinfOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNEGINF,
+        DispatchKey::Cpu,
+        &(native::isneginf as op::IsneginfFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNEGINF,
+        DispatchKey::Meta,
+        &(native::isneginf as op::IsneginfFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNEGINF_OUT,
+        DispatchKey::Cpu,
+        &(native::isneginf_out as op::IsneginfOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISNEGINF_OUT,
+        DispatchKey::Meta,
+        &(native::isneginf_out as op::IsneginfOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGNBIT,
+        DispatchKey::Cpu,
+        &(native::signbit as op::SignbitFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGNBIT,
+        DispatchKey::Meta,
+        &(native::signbit as op::SignbitFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGNBIT_OUT,
+        DispatchKey::Cpu,
+        &(native::signbit_out as op::SignbitOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SIGNBIT_OUT,
+        DispatchKey::Meta,
+        &(native::signbit_out as op::SignbitOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISINF,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::isinf as op::IsinfFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISINF_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::isinf_out as op::IsinfOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU,
+        DispatchKey::Cpu,
+        &(native::elu as op::EluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU,
+        DispatchKey::Meta,
+        &(native::elu as op::EluFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_,
+        DispatchKey::Cpu,
+        &(native::elu_ as op::EluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_,
+        DispatchKey::Meta,
+        &(native::elu_ as op::EluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_OUT,
+        DispatchKey::Cpu,
+        &(native::elu_out as op::EluOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_OUT,
+        DispatchKey::Meta,
+        &(native::elu_out as op::EluOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::elu_backward as op::EluBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD,
+        DispatchKey::Meta,
+        &(native::elu_backward as op::EluBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::elu_backward_grad_input as op::EluBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::elu_backward_grad_input as op::EluBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU,
+        DispatchKey::Cpu,
+        &(native::leaky_relu as op::LeakyReluFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU,
+        DispatchKey::Meta,
+        &(native::leaky_relu as op::LeakyReluFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_,
+        DispatchKey::Cpu,
+        &(native::leaky_relu_ as op::LeakyReluFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_,
+        DispatchKey::Meta,
+        &(native::leaky_relu_ as op::LeakyReluFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_OUT,
+        DispatchKey::Cpu,
+        &(native::leaky_relu_out as op::LeakyReluOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_OUT,
+        DispatchKey::Meta,
+        &(native::leaky_relu_out as op::LeakyReluOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::leaky_relu_backward as op::LeakyReluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD,
+        DispatchKey::Meta,
+        &(native::leaky_relu_backward as op::LeakyReluBackwardFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::leaky_relu_backward_grad_input as op::LeakyReluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::leaky_relu_backward_grad_input as op::LeakyReluBackwardGradInputFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS,
+        DispatchKey::Cpu,
+        &(native::softplus as op::SoftplusFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS,
+        DispatchKey::Meta,
+        &(native::softplus as op::SoftplusFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_OUT,
+        DispatchKey::Cpu,
+        &(native::softplus_out as op::SoftplusOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_OUT,
+        DispatchKey::Meta,
+        &(native::softplus_out as op::SoftplusOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::softplus_backward as op::SoftplusBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD,
+        DispatchKey::Meta,
+        &(native::softplus_backward as op::SoftplusBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::softplus_backward_grad_input as op::SoftplusBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::softplus_backward_grad_input as op::SoftplusBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK,
+        DispatchKey::Cpu,
+        &(native::softshrink as op::SoftshrinkFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK,
+        DispatchKey::Meta,
+        &(native::softshrink as op::SoftshrinkFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK_OUT,
+        DispatchKey::Cpu,
+        &(native::softshrink_out as op::SoftshrinkOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK_OUT,
+        DispatchKey::Meta,
+        &(native::softshrink_out as op::SoftshrinkOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK,
+        DispatchKey::Cpu,
+        &(native::hardshrink as op::HardshrinkFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK,
+        DispatchKey::Meta,
+        &(native::hardshrink as op::HardshrinkFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_OUT,
+        DispatchKey::Cpu,
+        &(native::hardshrink_out as op::HardshrinkOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_OUT,
+        DispatchKey::Meta,
+        &(native::hardshrink_out as op::HardshrinkOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH,
+        DispatchKey::Cpu,
+        &(native::mish as op::MishFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH,
+        DispatchKey::Meta,
+        &(native::mish as op::MishFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_,
+        DispatchKey::Cpu,
+        &(native::mish_ as op::MishFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_,
+        DispatchKey::Meta,
+        &(native::mish_ as op::MishFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_OUT,
+        DispatchKey::Cpu,
+        &(native::mish_out as op::MishOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_OUT,
+        DispatchKey::Meta,
+        &(native::mish_out as op::MishOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID,
+        DispatchKey::Cpu,
+        &(native::hardsigmoid as op::HardsigmoidFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID,
+        DispatchKey::Meta,
+        &(native::hardsigmoid as op::HardsigmoidFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_,
+        DispatchKey::Cpu,
+        &(native::hardsigmoid_ as op::HardsigmoidFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_,
+        DispatchKey::Meta,
+        &(native::hardsigmoid_ as op::HardsigmoidFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_OUT,
+        DispatchKey::Cpu,
+        &(native::hardsigmoid_out as op::HardsigmoidOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_OUT,
+        DispatchKey::Meta,
+        &(native::hardsigmoid_out as op::HardsigmoidOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::hardsigmoid_backward as op::HardsigmoidBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD,
+        DispatchKey::Meta,
+        &(native::hardsigmoid_backward as op::HardsigmoidBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::hardsigmoid_backward_grad_input as op::HardsigmoidBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::hardsigmoid_backward_grad_input as op::HardsigmoidBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH,
+        DispatchKey::Cpu,
+        &(native::hardtanh as op::HardtanhFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH,
+        DispatchKey::Meta,
+        &(native::hardtanh as op::HardtanhFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_,
+        DispatchKey::Cpu,
+        &(native::hardtanh_ as op::HardtanhFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_,
+        DispatchKey::Meta,
+        &(native::hardtanh_ as op::HardtanhFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_OUT,
+        DispatchKey::Cpu,
+        &(native::hardtanh_out as op::HardtanhOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_OUT,
+        DispatchKey::Meta,
+        &(native::hardtanh_out as op::HardtanhOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::hardtanh_backward as op::HardtanhBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD,
+        DispatchKey::Meta,
+        &(native::hardtanh_backward as op::HardtanhBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::hardtanh_backward_grad_input as op::HardtanhBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::hardtanh_backward_grad_input as op::HardtanhBackwardGradInputFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH,
+        DispatchKey::Cpu,
+        &(native::hardswish as op::HardswishFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH,
+        DispatchKey::Meta,
+        &(native::hardswish as op::HardswishFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_,
+        DispatchKey::Cpu,
+        &(native::hardswish_ as op::HardswishFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_,
+        DispatchKey::Meta,
+        &(native::hardswish_ as op::HardswishFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_OUT,
+        DispatchKey::Cpu,
+        &(native::hardswish_out as op::HardswishOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_OUT,
+        DispatchKey::Meta,
+        &(native::hardswish_out as op::HardswishOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::hardswish_backward as op::HardswishBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD,
+        DispatchKey::Meta,
+        &(native::hardswish_backward as op::HardswishBackwardFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD_OUT,
+        DispatchKey::Cpu,
+        &(native::hardswish_backward_out as op::HardswishBackwardOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD_OUT,
+        DispatchKey::Meta,
+        &(native::hardswish_backward_out as op::HardswishBackwardOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU6,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::relu6 as op::Relu6Fn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU6_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::relu6_ as op::Relu6Fn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SELU,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::selu as op::SeluFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SELU_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::selu_ as op::SeluFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::celu as op::CeluFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::log_sigmoid as op::LogSigmoidFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::log_sigmoid_out as op::LogSigmoidOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD,
+        DispatchKey::Cpu,
+        &(native::log_sigmoid_forward as op::LogSigmoidForwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD,
+        DispatchKey::Meta,
+        &(native::log_sigmoid_forward as op::LogSigmoidForwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD_OUTPUT,
+        DispatchKey::Cpu,
+        &(native::log_sigmoid_forward_output as op::LogSigmoidForwardOutputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD_OUTPUT,
+        DispatchKey::Meta,
+        &(native::log_sigmoid_forward_output as op::LogSigmoidForwardOutputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD,
+        DispatchKey::Cpu,
+        &(native::log_sigmoid_backward as op::LogSigmoidBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD,
+        DispatchKey::Meta,
+        &(native::log_sigmoid_backward as op::LogSigmoidBackwardFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Cpu,
+        &(native::log_sigmoid_backward_grad_input as op::LogSigmoidBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Meta,
+        &(native::log_sigmoid_backward_grad_input as op::LogSigmoidBackwardGradInputFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT,
+        DispatchKey::Cpu,
+        &(native::logit as op::LogitFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT,
+        DispatchKey::Meta,
+        &(native::logit as op::LogitFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_,
+        DispatchKey::Cpu,
+        &(native::logit_ as op::LogitFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_,
+        DispatchKey::Meta,
+        &(native::logit_ as op::LogitFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_OUT,
+        DispatchKey::Cpu,
+        &(native::logit_out as op::LogitOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_OUT,
+        DispatchKey::Meta,
+        &(native::logit_out as op::LogitOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::logit_backward as op::LogitBackwardFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_BACKWARD_GRAD_INPUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::logit_backward_grad_input as op::LogitBackwardGradInputFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM,
+        DispatchKey::Cpu,
+        &(native::nan_to_num as op::NanToNumFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM,
+        DispatchKey::Meta,
+        &(native::nan_to_num as op::NanToNumFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_,
+        DispatchKey::Cpu,
+        &(native::nan_to_num_ as op::NanToNumFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_,
+        DispatchKey::Meta,
+        &(native::nan_to_num_ as op::NanToNumFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_OUT,
+        DispatchKey::Cpu,
+        &(native::nan_to_num_out as op::NanToNumOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_OUT,
+        DispatchKey::Meta,
+        &(native::nan_to_num_out as op::NanToNumOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU,
+        DispatchKey::Cpu,
+        &(native::glu as op::GluFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU,
+        DispatchKey::Meta,
+        &(native::glu as op::GluFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_OUT,
+        DispatchKey::Cpu,
+        &(native::glu_out as op::GluOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_OUT,
+        DispatchKey::Meta,
+        &(native::glu_out as op::GluOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::glu_backward as op::GluBackwardFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_BACKWARD_GRAD_INPUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::glu_backward_grad_input as op::GluBackwardGradInputFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_PRELU_KERNEL,
+        DispatchKey::Cpu,
+        &(native::_prelu_kernel as op::_PreluKernelFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_PRELU_KERNEL,
+        DispatchKey::Meta,
+        &(native::_prelu_kernel as op::_PreluKernelFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::PRELU,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::prelu as op::PreluFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::PRELU_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::prelu_out as op::PreluOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::mish_backward as op::MishBackwardFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABSOLUTE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::absolute as op::AbsoluteFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABSOLUTE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::absolute_ as op::AbsoluteFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ABSOLUTE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::absolute_out as op::AbsoluteOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccos as op::ArccosFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOS_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccos_ as op::ArccosFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOS_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccos_out as op::ArccosOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOSH,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccosh as op::ArccoshFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOSH_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccosh_ as op::ArccoshFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCCOSH_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arccosh_out as op::ArccoshOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSINH,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsinh as op::ArcsinhFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSINH_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsinh_ as op::ArcsinhFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSINH_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsinh_out as op::ArcsinhOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTANH,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctanh as op::ArctanhFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTANH_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctanh_ as op::ArctanhFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTANH_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctanh_out as op::ArctanhOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSIN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsin as op::ArcsinFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSIN_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsin_ as op::ArcsinFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCSIN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arcsin_out as op::ArcsinOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan as op::ArctanFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan_ as op::ArctanFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan_out as op::ArctanOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEGATIVE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::negative as op::NegativeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEGATIVE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::negative_ as op::NegativeFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEGATIVE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::negative_out as op::NegativeOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FIX,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::fix as op::FixFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FIX_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::fix_ as op::FixFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FIX_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::fix_out as op::FixOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN2,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan2 as op::Arctan2Fn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN2_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan2_ as op::Arctan2Fn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ARCTAN2_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::arctan2_out as op::Arctan2OutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQUARE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::square as op::SquareFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQUARE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::square_ as op::SquareFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SQUARE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::square_out as op::SquareOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip as op::ClipFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip_ as op::ClipFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip_out as op::ClipOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP_TENSOR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip_tensor as op::ClipTensorFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP_TENSOR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip_tensor_ as op::ClipTensorFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CLIP_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::clip_tensor_out as op::ClipTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide as op::DivideFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_ as op::DivideFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_out as op::DivideOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_scalar as op::DivideScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_scalar_ as op::DivideScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_TENSOR_MODE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_tensor_mode as op::DivideTensorModeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_TENSOR_MODE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_tensor_mode_ as op::DivideTensorModeFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_OUT_MODE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_out_mode as op::DivideOutModeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_SCALAR_MODE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_scalar_mode as op::DivideScalarModeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIVIDE_SCALAR_MODE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::divide_scalar_mode_ as op::DivideScalarModeFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUE_DIVIDE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::true_divide as op::TrueDivideFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUE_DIVIDE_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::true_divide_ as op::TrueDivideFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TRUE_DIVIDE_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::true_divide_out as op::TrueDivideOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MULTIPLY,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::multiply as op::MultiplyFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MULTIPLY_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::multiply_ as op::MultiplyFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MULTIPLY_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::multiply_out as op::MultiplyOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MULTIPLY_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::multiply_scalar as op::MultiplyScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MULTIPLY_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::multiply_scalar_ as op::MultiplyScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUBTRACT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::subtract as op::SubtractFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUBTRACT_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::subtract_ as op::SubtractFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUBTRACT_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::subtract_out as op::SubtractOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUBTRACT_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::subtract_scalar as op::SubtractScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUBTRACT_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::subtract_scalar_ as op::SubtractScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal as op::NotEqualFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal_ as op::NotEqualFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal_tensor_out as op::NotEqualTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal_scalar as op::NotEqualScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal_scalar_ as op::NotEqualScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NOT_EQUAL_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::not_equal_scalar_out as op::NotEqualScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal as op::GreaterEqualFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal_ as op::GreaterEqualFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal_tensor_out as op::GreaterEqualTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal_scalar as op::GreaterEqualScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal_scalar_ as op::GreaterEqualScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_EQUAL_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_equal_scalar_out as op::GreaterEqualScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal as op::LessEqualFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal_ as op::LessEqualFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal_tensor_out as op::LessEqualTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal_scalar as op::LessEqualScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal_scalar_ as op::LessEqualScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_EQUAL_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_equal_scalar_out as op::LessEqualScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater as op::GreaterFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_ as op::GreaterFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_tensor_out as op::GreaterTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_scalar as op::GreaterScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_scalar_ as op::GreaterScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GREATER_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::greater_scalar_out as op::GreaterScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less as op::LessFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_ as op::LessFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_tensor_out as op::LessTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_scalar as op::LessScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_scalar_ as op::LessScalarFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LESS_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::less_scalar_out as op::LessScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXPM1,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_expm1 as op::SpecialExpm1Fn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXPM1_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_expm1_out as op::SpecialExpm1OutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXP2,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_exp2 as op::SpecialExp2Fn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXP2_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_exp2_out as op::SpecialExp2OutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_DIGAMMA,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_digamma as op::SpecialDigammaFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_DIGAMMA_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_digamma_out as op::SpecialDigammaOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_PSI,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_psi as op::SpecialPsiFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_PSI_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_psi_out as op::SpecialPsiOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMALN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammaln as op::SpecialGammalnFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMALN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammaln_out as op::SpecialGammalnOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERF,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erf as op::SpecialErfFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERF_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erf_out as op::SpecialErfOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERFC,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erfc as op::SpecialErfcFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERFC_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erfc_out as op::SpecialErfcOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERFINV,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erfinv as op::SpecialErfinvFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ERFINV_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_erfinv_out as op::SpecialErfinvOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_i0 as op::SpecialI0Fn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_i0_out as op::SpecialI0OutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXPIT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_expit as op::SpecialExpitFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_EXPIT_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_expit_out as op::SpecialExpitOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOG1P,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_log1p as op::SpecialLog1pFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOG1P_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_log1p_out as op::SpecialLog1pOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_SINC,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_sinc as op::SpecialSincFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_SINC_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_sinc_out as op::SpecialSincOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_ndtr as op::SpecialNdtrFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_ndtr_out as op::SpecialNdtrOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOGIT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_logit as op::SpecialLogitFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOGIT_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_logit_out as op::SpecialLogitOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOGSUMEXP,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_logsumexp as op::SpecialLogsumexpFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_LOGSUMEXP_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_logsumexp_out as op::SpecialLogsumexpOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_POLYGAMMA,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_polygamma as op::SpecialPolygammaFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_POLYGAMMA_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_polygamma_out as op::SpecialPolygammaOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ROUND,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_round as op::SpecialRoundFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ROUND_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_round_out as op::SpecialRoundOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMAINC,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammainc as op::SpecialGammaincFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMAINC_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammainc_out as op::SpecialGammaincOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMAINCC,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammaincc as op::SpecialGammainccFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_GAMMAINCC_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_gammaincc_out as op::SpecialGammainccOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy as op::SpecialXlogyFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy_out as op::SpecialXlogyOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY_SELF_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy_self_scalar as op::SpecialXlogySelfScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY_SELF_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy_self_scalar_out as op::SpecialXlogySelfScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY_OTHER_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy_other_scalar as op::SpecialXlogyOtherScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOGY_OTHER_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_xlogy_other_scalar_out as op::SpecialXlogyOtherScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::rad2deg as op::Rad2degFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::rad2deg_ as op::Rad2degFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::rad2deg_out as op::Rad2degOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::deg2rad as op::Deg2radFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::deg2rad_ as op::Deg2radFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::deg2rad_out as op::Deg2radOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISCLOSE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::isclose as op::IscloseFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ALLCLOSE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::allclose as op::AllcloseFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EQUAL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::equal as op::EqualFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISREAL,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::isreal as op::IsrealFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ISFINITE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::isfinite as op::IsfiniteFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IS_FLOATING_POINT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::is_floating_point as op::IsFloatingPointFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IS_COMPLEX,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::is_complex as op::IsComplexFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IS_NONZERO,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::is_nonzero as op::IsNonzeroFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IS_SAME_SIZE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::is_same_size as op::IsSameSizeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POSITIVE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::positive as op::PositiveFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RESULT_TYPE,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::result_type as op::ResultTypeFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_TENSOR_TENSOR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_tensor_tensor as op::FloatPowerTensorTensorFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_TENSOR_TENSOR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_tensor_tensor_out as op::FloatPowerTensorTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_scalar as op::FloatPowerScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_scalar_out as op::FloatPowerScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_TENSOR_SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_tensor_scalar as op::FloatPowerTensorScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_TENSOR_SCALAR_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_tensor_scalar_out as op::FloatPowerTensorScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ldexp as op::LdexpFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ldexp_out as op::LdexpOutFn),
+        "aten/src/composite/pointwise.rs",
     ),
 ];
 inventory::submit! {

@@ -1008,6 +1008,587 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type CountNonzeroDimIntListFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static COUNT_NONZERO_DIM_INT_LIST: Op<CountNonzeroDimIntListFn> = Op::new(OpInfo {
+        name: "aten::count_nonzero.dim_IntList",
+        schema: "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::count_nonzero")?;
+            stack
+                .push(
+                    ops::count_nonzero_dim_int_list(a.tensor(0)?, &a.int_list(1, 0)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type CountNonzeroDimIntListOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static COUNT_NONZERO_DIM_INT_LIST_OUT: Op<CountNonzeroDimIntListOutFn> = Op::new(OpInfo {
+        name: "aten::count_nonzero.dim_IntList_out",
+        schema: "count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::count_nonzero")?;
+            stack
+                .push(
+                    ops::count_nonzero_dim_int_list_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type CountNonzeroFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
+    pub static COUNT_NONZERO: Op<CountNonzeroFn> = Op::new(OpInfo {
+        name: "aten::count_nonzero",
+        schema: "count_nonzero(Tensor self, int? dim=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::count_nonzero")?;
+            stack.push(ops::count_nonzero(a.tensor(0)?, a.opt_int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type CountNonzeroOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<i64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static COUNT_NONZERO_OUT: Op<CountNonzeroOutFn> = Op::new(OpInfo {
+        name: "aten::count_nonzero.out",
+        schema: "count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::count_nonzero")?;
+            stack
+                .push(
+                    ops::count_nonzero_out(a.tensor(0)?, a.opt_int(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type NansumFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        Option<DType>,
+    ) -> Result<Tensor>;
+    pub static NANSUM: Op<NansumFn> = Op::new(OpInfo {
+        name: "aten::nansum",
+        schema: "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::nansum")?;
+            stack
+                .push(
+                    ops::nansum(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.opt_dtype(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type NansumOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        Option<DType>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(OpInfo {
+        name: "aten::nansum.out",
+        schema: "nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::nansum")?;
+            stack
+                .push(
+                    ops::nansum_out(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.opt_dtype(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type NanmeanFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        Option<DType>,
+    ) -> Result<Tensor>;
+    pub static NANMEAN: Op<NanmeanFn> = Op::new(OpInfo {
+        name: "aten::nanmean",
+        schema: "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::nanmean")?;
+            stack
+                .push(
+                    ops::nanmean(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.opt_dtype(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NanmeanOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        Option<DType>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NANMEAN_OUT: Op<NanmeanOutFn> = Op::new(OpInfo {
+        name: "aten::nanmean.out",
+        schema: "nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::nanmean")?;
+            stack
+                .push(
+                    ops::nanmean_out(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.opt_dtype(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type StdFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
+    pub static STD: Op<StdFn> = Op::new(OpInfo {
+        name: "aten::std",
+        schema: "std(Tensor self, bool unbiased=True) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::std")?;
+            stack.push(ops::std(a.tensor(0)?, a.bool(1)?)?.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdDimFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        bool,
+    ) -> Result<Tensor>;
+    pub static STD_DIM: Op<StdDimFn> = Op::new(OpInfo {
+        name: "aten::std.dim",
+        schema: "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::std")?;
+            stack
+                .push(
+                    ops::std_dim(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.bool(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static STD_OUT: Op<StdOutFn> = Op::new(OpInfo {
+        name: "aten::std.out",
+        schema: "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::std")?;
+            stack
+                .push(
+                    ops::std_out(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.bool(2)?,
+                            a.bool(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdCorrectionFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+    ) -> Result<Tensor>;
+    pub static STD_CORRECTION: Op<StdCorrectionFn> = Op::new(OpInfo {
+        name: "aten::std.correction",
+        schema: "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::std")?;
+            stack
+                .push(
+                    ops::std_correction(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.opt_scalar(2)?,
+                            a.bool(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdCorrectionOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static STD_CORRECTION_OUT: Op<StdCorrectionOutFn> = Op::new(OpInfo {
+        name: "aten::std.correction_out",
+        schema: "std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::std")?;
+            stack
+                .push(
+                    ops::std_correction_out(
+                            a.tensor(0)?,
+                            a.opt_int_list(1, 1)?.as_deref(),
+                            a.opt_scalar(2)?,
+                            a.bool(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type VarMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
+    pub static VAR_MEAN: Op<VarMeanFn> = Op::new(OpInfo {
+        name: "aten::var_mean",
+        schema: "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::var_mean")?;
+            let (r0, r1) = ops::var_mean(a.tensor(0)?, a.bool(1)?)?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type VarMeanDimFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static VAR_MEAN_DIM: Op<VarMeanDimFn> = Op::new(OpInfo {
+        name: "aten::var_mean.dim",
+        schema: "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::var_mean")?;
+            let (r0, r1) = ops::var_mean_dim(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.bool(2)?,
+                a.bool(3)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type VarMeanCorrectionFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static VAR_MEAN_CORRECTION: Op<VarMeanCorrectionFn> = Op::new(OpInfo {
+        name: "aten::var_mean.correction",
+        schema: "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::var_mean")?;
+            let (r0, r1) = ops::var_mean_correction(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.opt_scalar(2)?,
+                a.bool(3)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type VarMeanCorrectionOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static VAR_MEAN_CORRECTION_OUT: Op<VarMeanCorrectionOutFn> = Op::new(OpInfo {
+        name: "aten::var_mean.correction_out",
+        schema: "var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::var_mean")?;
+            let (r0, r1) = ops::var_mean_correction_out(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.opt_scalar(2)?,
+                a.bool(3)?,
+                a.tensor(4)?,
+                a.tensor(5)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
+    pub static STD_MEAN: Op<StdMeanFn> = Op::new(OpInfo {
+        name: "aten::std_mean",
+        schema: "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::std_mean")?;
+            let (r0, r1) = ops::std_mean(a.tensor(0)?, a.bool(1)?)?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdMeanDimFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        bool,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static STD_MEAN_DIM: Op<StdMeanDimFn> = Op::new(OpInfo {
+        name: "aten::std_mean.dim",
+        schema: "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::std_mean")?;
+            let (r0, r1) = ops::std_mean_dim(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.bool(2)?,
+                a.bool(3)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdMeanCorrectionFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static STD_MEAN_CORRECTION: Op<StdMeanCorrectionFn> = Op::new(OpInfo {
+        name: "aten::std_mean.correction",
+        schema: "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::std_mean")?;
+            let (r0, r1) = ops::std_mean_correction(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.opt_scalar(2)?,
+                a.bool(3)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type StdMeanCorrectionOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&[i64]>,
+        Option<Scalar>,
+        bool,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static STD_MEAN_CORRECTION_OUT: Op<StdMeanCorrectionOutFn> = Op::new(OpInfo {
+        name: "aten::std_mean.correction_out",
+        schema: "std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::std_mean")?;
+            let (r0, r1) = ops::std_mean_correction_out(
+                a.tensor(0)?,
+                a.opt_int_list(1, 1)?.as_deref(),
+                a.opt_scalar(2)?,
+                a.bool(3)?,
+                a.tensor(4)?,
+                a.tensor(5)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type AminmaxFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<i64>,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static AMINMAX: Op<AminmaxFn> = Op::new(OpInfo {
+        name: "aten::aminmax",
+        schema: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::aminmax")?;
+            let (r0, r1) = ops::aminmax(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type AminmaxOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<i64>,
+        bool,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(OpInfo {
+        name: "aten::aminmax.out",
+        schema: "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::aminmax")?;
+            let (r0, r1) = ops::aminmax_out(
+                a.tensor(0)?,
+                a.opt_int(1)?,
+                a.bool(2)?,
+                a.tensor(3)?,
+                a.tensor(4)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &["reduction"],
+    });
+    pub type DiffFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        Option<&Tensor>,
+        Option<&Tensor>,
+    ) -> Result<Tensor>;
+    pub static DIFF: Op<DiffFn> = Op::new(OpInfo {
+        name: "aten::diff",
+        schema: "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::diff")?;
+            stack
+                .push(
+                    ops::diff(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.opt_tensor(3)?,
+                            a.opt_tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type DiffOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static DIFF_OUT: Op<DiffOutFn> = Op::new(OpInfo {
+        name: "aten::diff.out",
+        schema: "diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::diff")?;
+            stack
+                .push(
+                    ops::diff_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.opt_tensor(3)?,
+                            a.opt_tensor(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -1562,6 +2143,305 @@ pub mod ops {
         op::CUMSUM_OUT.kernel(keys)?(keys, self_, dim, dtype, out)?;
         Ok(out)
     }
+    /// How many elements of some dimensions are not zero.
+    ///
+    /// `aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor`
+    pub fn count_nonzero_dim_int_list(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COUNT_NONZERO_DIM_INT_LIST.kernel(keys)?(keys, self_, dim)
+    }
+    /// Out form of [`count_nonzero_dim_int_list`].
+    ///
+    /// `aten::count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn count_nonzero_dim_int_list_out<'a>(
+        self_: &Tensor,
+        dim: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::COUNT_NONZERO_DIM_INT_LIST_OUT.kernel(keys)?(keys, self_, dim, out)?;
+        Ok(out)
+    }
+    /// How many elements of a dimension, or in all, are not zero.
+    ///
+    /// `aten::count_nonzero(Tensor self, int? dim=None) -> Tensor`
+    pub fn count_nonzero(self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::COUNT_NONZERO.kernel(keys)?(keys, self_, dim)
+    }
+    /// Out form of [`count_nonzero`].
+    ///
+    /// `aten::count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn count_nonzero_out<'a>(
+        self_: &Tensor,
+        dim: Option<i64>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::COUNT_NONZERO_OUT.kernel(keys)?(keys, self_, dim, out)?;
+        Ok(out)
+    }
+    /// The sum of the elements that are numbers.
+    ///
+    /// `aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
+    pub fn nansum(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NANSUM.kernel(keys)?(keys, self_, dim, keepdim, dtype)
+    }
+    /// Out form of [`nansum`].
+    ///
+    /// `aten::nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn nansum_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NANSUM_OUT.kernel(keys)?(keys, self_, dim, keepdim, dtype, out)?;
+        Ok(out)
+    }
+    /// The mean of the elements that are numbers.
+    ///
+    /// `aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
+    pub fn nanmean(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NANMEAN.kernel(keys)?(keys, self_, dim, keepdim, dtype)
+    }
+    /// Out form of [`nanmean`].
+    ///
+    /// `aten::nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn nanmean_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NANMEAN_OUT.kernel(keys)?(keys, self_, dim, keepdim, dtype, out)?;
+        Ok(out)
+    }
+    /// The root of the variance of all elements.
+    ///
+    /// `aten::std(Tensor self, bool unbiased=True) -> Tensor`
+    pub fn std(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::STD.kernel(keys)?(keys, self_, unbiased)
+    }
+    /// The root of the variance over dimensions.
+    ///
+    /// `aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
+    pub fn std_dim(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::STD_DIM.kernel(keys)?(keys, self_, dim, unbiased, keepdim)
+    }
+    /// Out form of [`std_dim`].
+    ///
+    /// `aten::std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn std_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::STD_OUT.kernel(keys)?(keys, self_, dim, unbiased, keepdim, out)?;
+        Ok(out)
+    }
+    /// The root of the variance over dimensions, divided by N - `correction`.
+    ///
+    /// `aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
+    pub fn std_correction(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::STD_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }
+    /// Out form of [`std_correction`].
+    ///
+    /// `aten::std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)`
+    pub fn std_correction_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::STD_CORRECTION_OUT
+            .kernel(keys)?(keys, self_, dim, correction, keepdim, out)?;
+        Ok(out)
+    }
+    /// The variance of all elements, and their mean.
+    ///
+    /// `aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
+    pub fn var_mean(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::VAR_MEAN.kernel(keys)?(keys, self_, unbiased)
+    }
+    /// The variance over dimensions, and the mean.
+    ///
+    /// `aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
+    pub fn var_mean_dim(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::VAR_MEAN_DIM.kernel(keys)?(keys, self_, dim, unbiased, keepdim)
+    }
+    /// The variance over dimensions, divided by N - `correction`, and the mean.
+    ///
+    /// `aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    pub fn var_mean_correction(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::VAR_MEAN_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }
+    /// Out form of [`var_mean_correction`].
+    ///
+    /// `aten::var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))`
+    pub fn var_mean_correction_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out0: &'a Tensor,
+        out1: &'a Tensor,
+    ) -> Result<(&'a Tensor, &'a Tensor)> {
+        let keys = tls::effective(self_.key_set() | out0.key_set() | out1.key_set());
+        op::VAR_MEAN_CORRECTION_OUT
+            .kernel(keys)?(keys, self_, dim, correction, keepdim, out0, out1)?;
+        Ok((out0, out1))
+    }
+    /// The root of the variance of all elements, and their mean.
+    ///
+    /// `aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
+    pub fn std_mean(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::STD_MEAN.kernel(keys)?(keys, self_, unbiased)
+    }
+    /// The root of the variance over dimensions, and the mean.
+    ///
+    /// `aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
+    pub fn std_mean_dim(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::STD_MEAN_DIM.kernel(keys)?(keys, self_, dim, unbiased, keepdim)
+    }
+    /// The root of the variance over dimensions, divided by N - `correction`, and the mean.
+    ///
+    /// `aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
+    pub fn std_mean_correction(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::STD_MEAN_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }
+    /// Out form of [`std_mean_correction`].
+    ///
+    /// `aten::std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))`
+    pub fn std_mean_correction_out<'a>(
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out0: &'a Tensor,
+        out1: &'a Tensor,
+    ) -> Result<(&'a Tensor, &'a Tensor)> {
+        let keys = tls::effective(self_.key_set() | out0.key_set() | out1.key_set());
+        op::STD_MEAN_CORRECTION_OUT
+            .kernel(keys)?(keys, self_, dim, correction, keepdim, out0, out1)?;
+        Ok((out0, out1))
+    }
+    /// The smallest and the largest element of a dimension, or of all.
+    ///
+    /// `aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
+    pub fn aminmax(
+        self_: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(self_.key_set());
+        op::AMINMAX.kernel(keys)?(keys, self_, dim, keepdim)
+    }
+    /// Out form of [`aminmax`].
+    ///
+    /// `aten::aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)`
+    pub fn aminmax_out<'a>(
+        self_: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        min: &'a Tensor,
+        max: &'a Tensor,
+    ) -> Result<(&'a Tensor, &'a Tensor)> {
+        let keys = tls::effective(self_.key_set() | min.key_set() | max.key_set());
+        op::AMINMAX_OUT.kernel(keys)?(keys, self_, dim, keepdim, min, max)?;
+        Ok((min, max))
+    }
+    /// The differences of neighbours along a dimension, `n` times.
+    ///
+    /// `aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
+    pub fn diff(
+        self_: &Tensor,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | prepend.keys() | append.keys());
+        op::DIFF.kernel(keys)?(keys, self_, n, dim, prepend, append)
+    }
+    /// Out form of [`diff`].
+    ///
+    /// `aten::diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn diff_out<'a>(
+        self_: &Tensor,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | prepend.keys() | append.keys() | out.key_set(),
+        );
+        op::DIFF_OUT.kernel(keys)?(keys, self_, n, dim, prepend, append, out)?;
+        Ok(out)
+    }
 }
 pub mod native {
     use super::*;
@@ -2040,6 +2920,248 @@ pub mod native {
         crate::native::reduce::cumsum(Out::Into(&[out]), self_, dim, dtype)?;
         Ok(())
     }
+    pub fn count_nonzero_dim_int_list(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: &[i64],
+    ) -> Result<Tensor> {
+        composite::reduce::count_nonzero_dim_int_list(self_, dim)
+    }
+    pub fn count_nonzero_dim_int_list_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::count_nonzero_dim_int_list(self_, dim)?)
+    }
+    pub fn count_nonzero(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<i64>,
+    ) -> Result<Tensor> {
+        composite::reduce::count_nonzero(self_, dim)
+    }
+    pub fn count_nonzero_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<i64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::count_nonzero(self_, dim)?)
+    }
+    pub fn nansum(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        composite::reduce::nansum(self_, dim, keepdim, dtype)
+    }
+    pub fn nansum_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::nansum(self_, dim, keepdim, dtype)?)
+    }
+    pub fn nanmean(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        composite::reduce::nanmean(self_, dim, keepdim, dtype)
+    }
+    pub fn nanmean_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::nanmean(self_, dim, keepdim, dtype)?)
+    }
+    pub fn std(_: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+        composite::reduce::std(self_, unbiased)
+    }
+    pub fn std_dim(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        composite::reduce::std_dim(self_, dim, unbiased, keepdim)
+    }
+    pub fn std_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::std_dim(self_, dim, unbiased, keepdim)?)
+    }
+    pub fn std_correction(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        composite::reduce::std_correction(self_, dim, correction, keepdim)
+    }
+    pub fn std_correction_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(
+            out,
+            &composite::reduce::std_correction(self_, dim, correction, keepdim)?,
+        )
+    }
+    pub fn var_mean(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        unbiased: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::var_mean(self_, unbiased)
+    }
+    pub fn var_mean_dim(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::var_mean_dim(self_, dim, unbiased, keepdim)
+    }
+    pub fn var_mean_correction(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::var_mean_correction(self_, dim, correction, keepdim)
+    }
+    pub fn var_mean_correction_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out0: &Tensor,
+        out1: &Tensor,
+    ) -> Result<()> {
+        let (r0, r1) = composite::reduce::var_mean_correction(
+            self_,
+            dim,
+            correction,
+            keepdim,
+        )?;
+        out::copy_into(out0, &r0)?;
+        out::copy_into(out1, &r1)?;
+        Ok(())
+    }
+    pub fn std_mean(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        unbiased: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::std_mean(self_, unbiased)
+    }
+    pub fn std_mean_dim(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::std_mean_dim(self_, dim, unbiased, keepdim)
+    }
+    pub fn std_mean_correction(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::std_mean_correction(self_, dim, correction, keepdim)
+    }
+    pub fn std_mean_correction_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+        out0: &Tensor,
+        out1: &Tensor,
+    ) -> Result<()> {
+        let (r0, r1) = composite::reduce::std_mean_correction(
+            self_,
+            dim,
+            correction,
+            keepdim,
+        )?;
+        out::copy_into(out0, &r0)?;
+        out::copy_into(out1, &r1)?;
+        Ok(())
+    }
+    pub fn aminmax(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::reduce::aminmax(self_, dim, keepdim)
+    }
+    pub fn aminmax_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: Option<i64>,
+        keepdim: bool,
+        min: &Tensor,
+        max: &Tensor,
+    ) -> Result<()> {
+        let (r0, r1) = composite::reduce::aminmax(self_, dim, keepdim)?;
+        out::copy_into(min, &r0)?;
+        out::copy_into(max, &r1)?;
+        Ok(())
+    }
+    pub fn diff(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        composite::reduce::diff(self_, n, dim, prepend, append)
+    }
+    pub fn diff_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::reduce::diff(self_, n, dim, prepend, append)?)
+    }
 }
 impl Tensor {
     /// See [`ops::sum`].
@@ -2251,6 +3373,104 @@ impl Tensor {
     pub fn cumsum_opt_(&self, dim: i64, dtype: Option<DType>) -> Result<&Tensor> {
         ops::cumsum_(self, dim, dtype)
     }
+    /// See [`ops::count_nonzero_dim_int_list`].
+    pub fn count_nonzero_dim_int_list(&self, dim: &[i64]) -> Result<Tensor> {
+        ops::count_nonzero_dim_int_list(self, dim)
+    }
+    /// See [`ops::count_nonzero`].
+    pub fn count_nonzero(&self) -> Result<Tensor> {
+        ops::count_nonzero(self, None)
+    }
+    /// See [`ops::count_nonzero`].
+    pub fn count_nonzero_opt(&self, dim: Option<i64>) -> Result<Tensor> {
+        ops::count_nonzero(self, dim)
+    }
+    /// See [`ops::nansum`].
+    pub fn nansum(&self) -> Result<Tensor> {
+        ops::nansum(self, None, false, None)
+    }
+    /// See [`ops::nansum`].
+    pub fn nansum_opt(
+        &self,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        ops::nansum(self, dim, keepdim, dtype)
+    }
+    /// See [`ops::nanmean`].
+    pub fn nanmean(&self) -> Result<Tensor> {
+        ops::nanmean(self, None, false, None)
+    }
+    /// See [`ops::nanmean`].
+    pub fn nanmean_opt(
+        &self,
+        dim: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        ops::nanmean(self, dim, keepdim, dtype)
+    }
+    /// See [`ops::std`].
+    pub fn std(&self) -> Result<Tensor> {
+        ops::std(self, true)
+    }
+    /// See [`ops::std`].
+    pub fn std_opt(&self, unbiased: bool) -> Result<Tensor> {
+        ops::std(self, unbiased)
+    }
+    /// See [`ops::std_dim`].
+    pub fn std_dim(&self, dim: &[i64]) -> Result<Tensor> {
+        ops::std_dim(self, Some(dim), true, false)
+    }
+    /// See [`ops::std_dim`].
+    pub fn std_dim_opt(
+        &self,
+        dim: Option<&[i64]>,
+        unbiased: bool,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        ops::std_dim(self, dim, unbiased, keepdim)
+    }
+    /// See [`ops::std_correction`].
+    pub fn std_correction(&self) -> Result<Tensor> {
+        ops::std_correction(self, None, None, false)
+    }
+    /// See [`ops::std_correction`].
+    pub fn std_correction_opt(
+        &self,
+        dim: Option<&[i64]>,
+        correction: Option<Scalar>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        ops::std_correction(self, dim, correction, keepdim)
+    }
+    /// See [`ops::aminmax`].
+    pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
+        ops::aminmax(self, None, false)
+    }
+    /// See [`ops::aminmax`].
+    pub fn aminmax_opt(
+        &self,
+        dim: Option<i64>,
+        keepdim: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        ops::aminmax(self, dim, keepdim)
+    }
+    /// See [`ops::diff`].
+    pub fn diff(&self) -> Result<Tensor> {
+        ops::diff(self, 1, -1, None, None)
+    }
+    /// See [`ops::diff`].
+    pub fn diff_opt(
+        &self,
+        n: i64,
+        dim: i64,
+        prepend: Option<&Tensor>,
+        append: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        ops::diff(self, n, dim, prepend, append)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::SUM,
@@ -2305,6 +3525,31 @@ static OPS: &[&dyn AnyOp] = &[
     &op::CUMSUM,
     &op::CUMSUM_,
     &op::CUMSUM_OUT,
+    &op::COUNT_NONZERO_DIM_INT_LIST,
+    &op::COUNT_NONZERO_DIM_INT_LIST_OUT,
+    &op::COUNT_NONZERO,
+    &op::COUNT_NONZERO_OUT,
+    &op::NANSUM,
+    &op::NANSUM_OUT,
+    &op::NANMEAN,
+    &op::NANMEAN_OUT,
+    &op::STD,
+    &op::STD_DIM,
+    &op::STD_OUT,
+    &op::STD_CORRECTION,
+    &op::STD_CORRECTION_OUT,
+    &op::VAR_MEAN,
+    &op::VAR_MEAN_DIM,
+    &op::VAR_MEAN_CORRECTION,
+    &op::VAR_MEAN_CORRECTION_OUT,
+    &op::STD_MEAN,
+    &op::STD_MEAN_DIM,
+    &op::STD_MEAN_CORRECTION,
+    &op::STD_MEAN_CORRECTION_OUT,
+    &op::AMINMAX,
+    &op::AMINMAX_OUT,
+    &op::DIFF,
+    &op::DIFF_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -2912,6 +4157,156 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::cumsum_out as op::CumsumOutFn),
         "aten/src/native/reduce.rs",
+    ),
+    Registration::new(
+        &op::COUNT_NONZERO_DIM_INT_LIST,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::count_nonzero_dim_int_list as op::CountNonzeroDimIntListFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::COUNT_NONZERO_DIM_INT_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::count_nonzero_dim_int_list_out as op::CountNonzeroDimIntListOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::COUNT_NONZERO,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::count_nonzero as op::CountNonzeroFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::COUNT_NONZERO_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::count_nonzero_out as op::CountNonzeroOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANSUM,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::nansum as op::NansumFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANSUM_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::nansum_out as op::NansumOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANMEAN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::nanmean as op::NanmeanFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANMEAN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::nanmean_out as op::NanmeanOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::std as op::StdFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_DIM,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::std_dim as op::StdDimFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::std_out as op::StdOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_CORRECTION,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::std_correction as op::StdCorrectionFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_CORRECTION_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::std_correction_out as op::StdCorrectionOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::var_mean as op::VarMeanFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN_DIM,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::var_mean_dim as op::VarMeanDimFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN_CORRECTION,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::var_mean_correction as op::VarMeanCorrectionFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN_CORRECTION_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::var_mean_correction_out as op::VarMeanCorrectionOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::std_mean as op::StdMeanFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN_DIM,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::std_mean_dim as op::StdMeanDimFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN_CORRECTION,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::std_mean_correction as op::StdMeanCorrectionFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN_CORRECTION_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::std_mean_correction_out as op::StdMeanCorrectionOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::AMINMAX,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::aminmax as op::AminmaxFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::AMINMAX_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::aminmax_out as op::AminmaxOutFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::DIFF,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::diff as op::DiffFn),
+        "aten/src/composite/reduce.rs",
+    ),
+    Registration::new(
+        &op::DIFF_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::diff_out as op::DiffOutFn),
+        "aten/src/composite/reduce.rs",
     ),
 ];
 inventory::submit! {

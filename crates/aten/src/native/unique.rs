@@ -66,12 +66,15 @@ fn along(x: &Tensor, dim: i64, name: &str, consecutive: bool) -> Result<Results>
         return Ok((Tensor::new_dense(x.sizes(), x.dtype(), x.device())?, none(&x)?, none(&x)?));
     }
     check!(others == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
-    let first = crate::composite::view::transpose_int(&x, d as i64, 0)?;
+    // The dimension first, the others in their order; and back.
+    let order: Dims = [d].into_iter().chain((0..x.dim()).filter(|&k| k != d)).map(|k| k as i64).collect();
+    let back: Dims = (1..=d).chain([0]).chain(d + 1..x.dim()).map(|k| k as i64).collect();
+    let first = crate::composite::view::permute(&x, &order)?;
     let mut sizes = Dims::from_slice(first.sizes());
     let [rows, inverse, counts] = distinct(&ops::reshape(&first, &[n, -1])?, "unique_dim", consecutive)?;
     sizes[0] = rows.sizes()[0];
-    let values = crate::composite::view::transpose_int(&crate::composite::view::view(&rows, &sizes)?, 0, d as i64)?;
-    Ok((ops::contiguous(&values, tensor_core::MemoryFormat::Contiguous)?, inverse, counts))
+    let values = crate::composite::view::permute(&crate::composite::view::view(&rows, &sizes)?, &back)?;
+    Ok((values, inverse, counts))
 }
 
 /// The distinct elements, sorted, and the position of each element among them.
@@ -113,7 +116,7 @@ pub fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<Results> {
     match dim {
-        Some(dim) if self_.dim() != 1 => finish(out, along(self_, dim, "unique_consecutive", true)?),
+        Some(dim) if self_.dim() != 1 || dim != 0 => finish(out, along(self_, dim, "unique_consecutive", true)?),
         _ => finish(out, flat(self_, "unique_consecutive", true, return_inverse, return_counts)?),
     }
 }

@@ -209,3 +209,78 @@ pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
     }
     ops::flip(&ops::cumsum(&ops::flip(grad, &[dim])?, dim, None)?, &[dim])
 }
+
+/// Gradient of `nansum`: numbers alone get it.
+pub fn nansum_backward(grad: &Tensor, x: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let grad = sum_backward(grad, x.sizes(), dim, keepdim)?;
+    ops::mul(&grad, &ops::logical_not(&ops::isnan(x)?)?)
+}
+
+/// Gradient of a standard deviation.
+pub fn std_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    result: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let slope = ops::div(grad, &ops::mul_scalar(result, 2)?)?;
+    let slope = ops::masked_fill_scalar(&slope, &ops::eq_scalar(result, 0)?, 0)?;
+    var_backward(&slope, x, dim, correction, keepdim)
+}
+
+/// The sum of the gradients that there are; zeros where there are none.
+fn total(parts: [Option<Tensor>; 2], x: &Tensor) -> Result<Tensor> {
+    match parts {
+        [Some(a), Some(b)] => ops::add(&a, &b, 1),
+        [Some(one), None] | [None, Some(one)] => Ok(one),
+        [None, None] => ops::zeros_like(x, None, None, None, None, None),
+    }
+}
+
+/// Gradient of a variance with its mean.
+pub fn var_mean_backward(
+    grad_var: Option<&Tensor>,
+    grad_mean: Option<&Tensor>,
+    x: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let of_var = grad_var.map(|grad| var_backward(grad, x, dim, correction, keepdim)).transpose()?;
+    let of_mean = grad_mean.map(|grad| mean_backward(grad, x.sizes(), dim, keepdim)).transpose()?;
+    total([of_var, of_mean], x)
+}
+
+/// Gradient of a standard deviation with its mean.
+pub fn std_mean_backward(
+    grad_std: Option<&Tensor>,
+    grad_mean: Option<&Tensor>,
+    x: &Tensor,
+    std: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let of_std = grad_std.map(|grad| std_backward(grad, x, std, dim, correction, keepdim)).transpose()?;
+    let of_mean = grad_mean.map(|grad| mean_backward(grad, x.sizes(), dim, keepdim)).transpose()?;
+    total([of_std, of_mean], x)
+}
+
+/// Gradient of `aminmax`: shared by ties.
+pub fn aminmax_backward(
+    grad_min: Option<&Tensor>,
+    grad_max: Option<&Tensor>,
+    x: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    min: &Tensor,
+    max: &Tensor,
+) -> Result<Tensor> {
+    let dims: Dims = dim.into_iter().collect();
+    let of = |grad: Option<&Tensor>, result: &Tensor| {
+        grad.map(|grad| extremum_dims_backward(grad, x, result, &dims, keepdim)).transpose()
+    };
+    total([of(grad_min, min)?, of(grad_max, max)?], x)
+}

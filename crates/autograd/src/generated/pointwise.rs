@@ -4758,6 +4758,5473 @@ fn mse_loss_backward_grad_input(
     op::MSE_LOSS_BACKWARD_GRAD_INPUT
         .kernel(keys)?(keys, grad_output, self_, target, reduction, grad_input)
 }
+/// Backward of `acos(Tensor self) -> Tensor`.
+///
+/// self: `grad * -(self * -self + 1).rsqrt().conj()`
+struct AcosBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AcosBackward0 {
+    fn name(&self) -> &'static str {
+        "AcosBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::neg(&self_)?;
+            let t1 = ops::mul(&self_, &t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::rsqrt(&t2)?;
+            let t4 = formulas::conj(&t3)?;
+            let t5 = ops::neg(&t4)?;
+            let t6 = ops::mul(grad, &t5)?;
+            out.set(0, t6);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn acos(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ACOS.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AcosBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn acos_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ACOS_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AcosBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn acos_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "acos")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ACOS_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `asin(Tensor self) -> Tensor`.
+///
+/// self: `grad * (self * -self + 1).rsqrt().conj()`
+struct AsinBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AsinBackward0 {
+    fn name(&self) -> &'static str {
+        "AsinBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::neg(&self_)?;
+            let t1 = ops::mul(&self_, &t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::rsqrt(&t2)?;
+            let t4 = formulas::conj(&t3)?;
+            let t5 = ops::mul(grad, &t4)?;
+            out.set(0, t5);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn asin(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ASIN.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AsinBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn asin_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ASIN_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AsinBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn asin_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "asin")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ASIN_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `atan(Tensor self) -> Tensor`.
+///
+/// self: `grad / (self * self + 1).conj()`
+struct AtanBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AtanBackward0 {
+    fn name(&self) -> &'static str {
+        "AtanBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::mul(&self_, &self_)?;
+            let t1 = ops::add_scalar(&t0, 1, 1)?;
+            let t2 = formulas::conj(&t1)?;
+            let t3 = ops::div(grad, &t2)?;
+            out.set(0, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn atan(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ATAN.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AtanBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn atan_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ATAN_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AtanBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn atan_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "atan")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ATAN_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `acosh(Tensor self) -> Tensor`.
+///
+/// self: `grad * ((self - 1).rsqrt() * (self + 1).rsqrt()).conj()`
+struct AcoshBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AcoshBackward0 {
+    fn name(&self) -> &'static str {
+        "AcoshBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::sub_scalar(&self_, 1, 1)?;
+            let t1 = ops::rsqrt(&t0)?;
+            let t2 = ops::add_scalar(&self_, 1, 1)?;
+            let t3 = ops::rsqrt(&t2)?;
+            let t4 = ops::mul(&t1, &t3)?;
+            let t5 = formulas::conj(&t4)?;
+            let t6 = ops::mul(grad, &t5)?;
+            out.set(0, t6);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn acosh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ACOSH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AcoshBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn acosh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ACOSH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AcoshBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn acosh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "acosh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ACOSH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `asinh(Tensor self) -> Tensor`.
+///
+/// self: `grad * (self * self + 1).rsqrt().conj()`
+struct AsinhBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AsinhBackward0 {
+    fn name(&self) -> &'static str {
+        "AsinhBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::mul(&self_, &self_)?;
+            let t1 = ops::add_scalar(&t0, 1, 1)?;
+            let t2 = ops::rsqrt(&t1)?;
+            let t3 = formulas::conj(&t2)?;
+            let t4 = ops::mul(grad, &t3)?;
+            out.set(0, t4);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn asinh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ASINH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AsinhBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn asinh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ASINH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AsinhBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn asinh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "asinh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ASINH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `atanh(Tensor self) -> Tensor`.
+///
+/// self: `grad / (self * -self + 1).conj()`
+struct AtanhBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AtanhBackward0 {
+    fn name(&self) -> &'static str {
+        "AtanhBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::neg(&self_)?;
+            let t1 = ops::mul(&self_, &t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = formulas::conj(&t2)?;
+            let t4 = ops::div(grad, &t3)?;
+            out.set(0, t4);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn atanh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ATANH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AtanhBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn atanh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ATANH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = AtanhBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn atanh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "atanh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ATANH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `cosh(Tensor self) -> Tensor`.
+///
+/// self: `grad * self.sinh().conj()`
+struct CoshBackward0 {
+    self_: SavedVariable,
+}
+impl Function for CoshBackward0 {
+    fn name(&self) -> &'static str {
+        "CoshBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::sinh(&self_)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mul(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn cosh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::COSH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = CoshBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn cosh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::COSH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = CoshBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn cosh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "cosh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::COSH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `sinh(Tensor self) -> Tensor`.
+///
+/// self: `grad * self.cosh().conj()`
+struct SinhBackward0 {
+    self_: SavedVariable,
+}
+impl Function for SinhBackward0 {
+    fn name(&self) -> &'static str {
+        "SinhBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::cosh(&self_)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::mul(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn sinh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SINH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SinhBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn sinh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::SINH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = SinhBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn sinh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "sinh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SINH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `tan(Tensor self) -> Tensor`.
+///
+/// self: `grad * (result * result + 1).conj()`
+struct TanBackward0 {
+    result: SavedVariable,
+}
+impl Function for TanBackward0 {
+    fn name(&self) -> &'static str {
+        "TanBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = ops::mul(&result, &result)?;
+            let t1 = ops::add_scalar(&t0, 1, 1)?;
+            let t2 = formulas::conj(&t1)?;
+            let t3 = ops::mul(grad, &t2)?;
+            out.set(0, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn tan(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::TAN.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = TanBackward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn tan_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::TAN_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = TanBackward0 {
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn tan_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "tan")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::TAN_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `exp2(Tensor self) -> Tensor`.
+///
+/// self: `grad * result.conj() * 0.6931471805599453`
+struct Exp2Backward0 {
+    result: SavedVariable,
+}
+impl Function for Exp2Backward0 {
+    fn name(&self) -> &'static str {
+        "Exp2Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::conj(&result)?;
+            let t1 = ops::mul(grad, &t0)?;
+            let t2 = ops::mul_scalar(&t1, 0.6931471805599453)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn exp2(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::EXP2.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Exp2Backward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn exp2_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::EXP2_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = Exp2Backward0 {
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn exp2_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "exp2")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::EXP2_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `expm1(Tensor self) -> Tensor`.
+///
+/// self: `grad * (result.conj() + 1)`
+struct Expm1Backward0 {
+    result: SavedVariable,
+}
+impl Function for Expm1Backward0 {
+    fn name(&self) -> &'static str {
+        "Expm1Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::conj(&result)?;
+            let t1 = ops::add_scalar(&t0, 1, 1)?;
+            let t2 = ops::mul(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn expm1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::EXPM1.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Expm1Backward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn expm1_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::EXPM1_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = Expm1Backward0 {
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn expm1_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "expm1")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::EXPM1_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `log10(Tensor self) -> Tensor`.
+///
+/// self: `grad / (self.conj() * 2.302585092994046)`
+struct Log10Backward0 {
+    self_: SavedVariable,
+}
+impl Function for Log10Backward0 {
+    fn name(&self) -> &'static str {
+        "Log10Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::conj(&self_)?;
+            let t1 = ops::mul_scalar(&t0, 2.302585092994046)?;
+            let t2 = ops::div(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn log10(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOG10.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Log10Backward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn log10_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LOG10_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = Log10Backward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn log10_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "log10")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOG10_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `log2(Tensor self) -> Tensor`.
+///
+/// self: `grad / (self.conj() * 0.6931471805599453)`
+struct Log2Backward0 {
+    self_: SavedVariable,
+}
+impl Function for Log2Backward0 {
+    fn name(&self) -> &'static str {
+        "Log2Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::conj(&self_)?;
+            let t1 = ops::mul_scalar(&t0, 0.6931471805599453)?;
+            let t2 = ops::div(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn log2(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOG2.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Log2Backward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn log2_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LOG2_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = Log2Backward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn log2_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "log2")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOG2_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `log1p(Tensor self) -> Tensor`.
+///
+/// self: `grad / (self + 1).conj()`
+struct Log1PBackward0 {
+    self_: SavedVariable,
+}
+impl Function for Log1PBackward0 {
+    fn name(&self) -> &'static str {
+        "Log1PBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::add_scalar(&self_, 1, 1)?;
+            let t1 = formulas::conj(&t0)?;
+            let t2 = ops::div(grad, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn log1p(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOG1P.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Log1PBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn log1p_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LOG1P_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = Log1PBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn log1p_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "log1p")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOG1P_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `sinc(Tensor self) -> Tensor`.
+///
+/// self: `sinc_backward(grad, self)`
+struct SincBackward0 {
+    self_: SavedVariable,
+}
+impl Function for SincBackward0 {
+    fn name(&self) -> &'static str {
+        "SincBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::sinc_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn sinc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SINC.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SincBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn sinc_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::SINC_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = SincBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn sinc_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "sinc")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SINC_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `erfc(Tensor self) -> Tensor`.
+///
+/// self: `-erf_backward(grad, self)`
+struct ErfcBackward0 {
+    self_: SavedVariable,
+}
+impl Function for ErfcBackward0 {
+    fn name(&self) -> &'static str {
+        "ErfcBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::erf_backward(grad, &self_)?;
+            let t1 = ops::neg(&t0)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn erfc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ERFC.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ErfcBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn erfc_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ERFC_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = ErfcBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn erfc_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "erfc")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ERFC_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `lgamma(Tensor self) -> Tensor`.
+///
+/// self: `grad * digamma(self)`
+struct LgammaBackward0 {
+    self_: SavedVariable,
+}
+impl Function for LgammaBackward0 {
+    fn name(&self) -> &'static str {
+        "LgammaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::digamma(&self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn lgamma(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LGAMMA.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LgammaBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn lgamma_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LGAMMA_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = LgammaBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn lgamma_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "lgamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LGAMMA_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `digamma(Tensor self) -> Tensor`.
+///
+/// self: `grad * polygamma(1, self)`
+struct DigammaBackward0 {
+    self_: SavedVariable,
+}
+impl Function for DigammaBackward0 {
+    fn name(&self) -> &'static str {
+        "DigammaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::polygamma(1, &self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn digamma(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::DIGAMMA.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = DigammaBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn digamma_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::DIGAMMA_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = DigammaBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn digamma_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "digamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::DIGAMMA_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `erfinv(Tensor self) -> Tensor`.
+///
+/// self: `grad * (result * result).exp() * 0.886226925452758`
+struct ErfinvBackward0 {
+    result: SavedVariable,
+}
+impl Function for ErfinvBackward0 {
+    fn name(&self) -> &'static str {
+        "ErfinvBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = ops::mul(&result, &result)?;
+            let t1 = ops::exp(&t0)?;
+            let t2 = ops::mul(grad, &t1)?;
+            let t3 = ops::mul_scalar(&t2, 0.886226925452758)?;
+            out.set(0, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn erfinv(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ERFINV.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ErfinvBackward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn erfinv_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ERFINV_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = ErfinvBackward0 {
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn erfinv_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "erfinv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ERFINV_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `i0(Tensor self) -> Tensor`.
+///
+/// self: `grad * special_i1(self)`
+struct I0Backward0 {
+    self_: SavedVariable,
+}
+impl Function for I0Backward0 {
+    fn name(&self) -> &'static str {
+        "I0Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::special_i1(&self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn i0(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::I0.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = I0Backward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn i0_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::I0_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = I0Backward0 { self_: saved_self_ };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn i0_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "i0")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::I0_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `special_entr(Tensor self) -> Tensor`.
+///
+/// self: `grad * -(self.log() + 1)`
+struct SpecialEntrBackward0 {
+    self_: SavedVariable,
+}
+impl Function for SpecialEntrBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialEntrBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::log(&self_)?;
+            let t1 = ops::add_scalar(&t0, 1, 1)?;
+            let t2 = ops::neg(&t1)?;
+            let t3 = ops::mul(grad, &t2)?;
+            out.set(0, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_entr(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_ENTR.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialEntrBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_entr_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "special_entr")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_ENTR_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `special_ndtri(Tensor self) -> Tensor`.
+///
+/// self: `grad * (result * result / 2).exp() * 2.5066282746310002`
+struct SpecialNdtriBackward0 {
+    result: SavedVariable,
+}
+impl Function for SpecialNdtriBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialNdtriBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = ops::mul(&result, &result)?;
+            let t1 = ops::div_scalar(&t0, 2)?;
+            let t2 = ops::exp(&t1)?;
+            let t3 = ops::mul(grad, &t2)?;
+            let t4 = ops::mul_scalar(&t3, 2.5066282746310002)?;
+            out.set(0, t4);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+}
+fn special_ndtri(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_NDTRI.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialNdtriBackward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_ndtri_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "special_ndtri")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_NDTRI_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `special_i0e(Tensor self) -> Tensor`.
+///
+/// self: `grad * (special_i1e(self) - self.sgn() * result)`
+struct SpecialI0EBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for SpecialI0EBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialI0EBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = ops::special_i1e(&self_)?;
+            let t1 = ops::sgn(&self_)?;
+            let t2 = ops::mul(&t1, &result)?;
+            let t3 = ops::sub(&t0, &t2, 1)?;
+            let t4 = ops::mul(grad, &t3)?;
+            out.set(0, t4);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+}
+fn special_i0e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_I0E.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialI0EBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_i0e_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "special_i0e")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_I0E_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `special_i1(Tensor self) -> Tensor`.
+///
+/// self: `i1_backward(grad, self, result)`
+struct SpecialI1Backward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for SpecialI1Backward0 {
+    fn name(&self) -> &'static str {
+        "SpecialI1Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::i1_backward(grad, &self_, &result)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+}
+fn special_i1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_I1.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialI1Backward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_i1_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "special_i1")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_I1_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `special_i1e(Tensor self) -> Tensor`.
+///
+/// self: `i1e_backward(grad, self, result)`
+struct SpecialI1EBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for SpecialI1EBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialI1EBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::i1e_backward(grad, &self_, &result)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+}
+fn special_i1e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_I1E.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialI1EBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_i1e_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "special_i1e")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_I1E_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `frac(Tensor self) -> Tensor`.
+///
+/// self: `grad`
+struct FracBackward0 {}
+impl Function for FracBackward0 {
+    fn name(&self) -> &'static str {
+        "FracBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        Ok(out)
+    }
+}
+fn frac(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::FRAC.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = FracBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn frac_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::FRAC_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = FracBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn frac_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "frac")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FRAC_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `sgn(Tensor self) -> Tensor`.
+///
+/// self: `sgn_backward(grad, self, result)`
+struct SgnBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for SgnBackward0 {
+    fn name(&self) -> &'static str {
+        "SgnBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::sgn_backward(grad, &self_, &result)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn sgn(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SGN.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SgnBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn sgn_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::SGN_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = SgnBackward0 {
+        self_: saved_self_,
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn sgn_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "sgn")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SGN_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `polygamma(int n, Tensor self) -> Tensor`.
+///
+/// self: `polygamma_backward(grad, n, self)`
+struct PolygammaBackward0 {
+    n: i64,
+    self_: SavedVariable,
+}
+impl Function for PolygammaBackward0 {
+    fn name(&self) -> &'static str {
+        "PolygammaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::polygamma_backward(grad, self.n, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn polygamma(keys: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::POLYGAMMA.kernel(keys)?(keys, n, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = PolygammaBackward0 {
+            n,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn polygamma_out(
+    keys: DispatchKeySet,
+    n: i64,
+    self_: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "polygamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::POLYGAMMA_OUT.kernel(keys)?(keys, n, self_, out)
+}
+/// Backward of `round.decimals(Tensor self, *, int decimals) -> Tensor`.
+///
+/// self: `zeros_like(grad)`
+struct RoundBackward1 {}
+impl Function for RoundBackward1 {
+    fn name(&self) -> &'static str {
+        "RoundBackward1"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn round_decimals(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    decimals: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ROUND_DECIMALS.kernel(keys)?(keys, self_, decimals)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = RoundBackward1 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn round_decimals_(keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ROUND_DECIMALS_.kernel(keys)?(keys, self_, decimals)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = RoundBackward1 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn round_decimals_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    decimals: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "round")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ROUND_DECIMALS_OUT.kernel(keys)?(keys, self_, decimals, out)
+}
+/// Backward of `atan2(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad * other / (self * self + other * other)`
+///
+/// other: `grad * -self / (self * self + other * other)`
+struct Atan2Backward0 {
+    other: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for Atan2Backward0 {
+    fn name(&self) -> &'static str {
+        "Atan2Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::mul(grad, &other)?;
+            let t1 = ops::mul(&self_, &self_)?;
+            let t2 = ops::mul(&other, &other)?;
+            let t3 = ops::add(&t1, &t2, 1)?;
+            let t4 = ops::div(&t0, &t3)?;
+            out.set(0, t4);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::neg(&self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            let t2 = ops::mul(&self_, &self_)?;
+            let t3 = ops::mul(&other, &other)?;
+            let t4 = ops::add(&t2, &t3, 1)?;
+            let t5 = ops::div(&t1, &t4)?;
+            out.set(1, t5);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn atan2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ATAN2.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = Atan2Backward0 {
+            other: SavedVariable::input(true, other)?,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn atan2_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ATAN2_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_other = SavedVariable::input(true, other)?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = Atan2Backward0 {
+        other: saved_other,
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn atan2_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "atan2")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ATAN2_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `hypot(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad * (self / result)`
+///
+/// other: `grad * (other / result)`
+struct HypotBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for HypotBackward0 {
+    fn name(&self) -> &'static str {
+        "HypotBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = ops::div(&self_, &result)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(0, t1);
+        }
+        if need[1] {
+            let other = self.other.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = ops::div(&other, &result)?;
+            let t1 = ops::mul(grad, &t0)?;
+            out.set(1, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+        self.other.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn hypot(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HYPOT.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = HypotBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hypot_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::HYPOT_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(0), self_)?;
+    let saved_other = SavedVariable::input(edges.needs(1), other)?;
+    call()?;
+    let function = HypotBackward0 {
+        self_: saved_self_,
+        result: SavedVariable::output(true, self_, 0)?,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn hypot_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "hypot")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HYPOT_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `fmax(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `fmax_backward(grad, self, other)`
+///
+/// other: `fmax_other_backward(grad, self, other)`
+struct FmaxBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for FmaxBackward0 {
+    fn name(&self) -> &'static str {
+        "FmaxBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::fmax_backward(grad, &self_, &other)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::fmax_other_backward(grad, &self_, &other)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn fmax(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::FMAX.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = FmaxBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn fmax_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "fmax")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FMAX_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `fmin(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `fmin_backward(grad, self, other)`
+///
+/// other: `fmin_other_backward(grad, self, other)`
+struct FminBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for FminBackward0 {
+    fn name(&self) -> &'static str {
+        "FminBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::fmin_backward(grad, &self_, &other)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::fmin_other_backward(grad, &self_, &other)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn fmin(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::FMIN.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = FminBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn fmin_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "fmin")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FMIN_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `copysign.Tensor(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `copysign_backward(grad, self, result)`
+///
+/// other: `zeros_like(grad)`
+struct CopysignBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for CopysignBackward0 {
+    fn name(&self) -> &'static str {
+        "CopysignBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::copysign_backward(grad, &self_, &result)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn copysign(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::COPYSIGN.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = CopysignBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            result: SavedVariable::output(edges.needs(0), &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn copysign_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::COPYSIGN_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(0), self_)?;
+    call()?;
+    let function = CopysignBackward0 {
+        self_: saved_self_,
+        result: SavedVariable::output(edges.needs(0), self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn copysign_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "copysign")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::COPYSIGN_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `copysign.Scalar(Tensor self, Scalar other) -> Tensor`.
+///
+/// self: `copysign_backward(grad, self, result)`
+struct CopysignBackward1 {
+    self_: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for CopysignBackward1 {
+    fn name(&self) -> &'static str {
+        "CopysignBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::copysign_backward(grad, &self_, &result)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn copysign_scalar(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::COPYSIGN_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = CopysignBackward1 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn copysign_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::COPYSIGN_SCALAR_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = CopysignBackward1 {
+        self_: saved_self_,
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn copysign_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "copysign")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::COPYSIGN_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `logaddexp(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad / (exp(other - self) + 1)`
+///
+/// other: `grad / (exp(self - other) + 1)`
+struct LogaddexpBackward0 {
+    other: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for LogaddexpBackward0 {
+    fn name(&self) -> &'static str {
+        "LogaddexpBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::sub(&other, &self_, 1)?;
+            let t1 = ops::exp(&t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::div(grad, &t2)?;
+            out.set(0, t3);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::sub(&self_, &other, 1)?;
+            let t1 = ops::exp(&t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::div(grad, &t2)?;
+            out.set(1, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn logaddexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOGADDEXP.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = LogaddexpBackward0 {
+            other: SavedVariable::input(true, other)?,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn logaddexp_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "logaddexp")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOGADDEXP_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `logaddexp2(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad / (exp2(other - self) + 1)`
+///
+/// other: `grad / (exp2(self - other) + 1)`
+struct Logaddexp2Backward0 {
+    other: SavedVariable,
+    self_: SavedVariable,
+}
+impl Function for Logaddexp2Backward0 {
+    fn name(&self) -> &'static str {
+        "Logaddexp2Backward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::sub(&other, &self_, 1)?;
+            let t1 = ops::exp2(&t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::div(grad, &t2)?;
+            out.set(0, t3);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::sub(&self_, &other, 1)?;
+            let t1 = ops::exp2(&t0)?;
+            let t2 = ops::add_scalar(&t1, 1, 1)?;
+            let t3 = ops::div(grad, &t2)?;
+            out.set(1, t3);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn logaddexp2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOGADDEXP2.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = Logaddexp2Backward0 {
+            other: SavedVariable::input(true, other)?,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn logaddexp2_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "logaddexp2")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOGADDEXP2_OUT.kernel(keys)?(keys, self_, other, out)
+}
+fn heaviside_(keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "HeavisideBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::HEAVISIDE_.kernel(keys)?(keys, self_, values)
+        },
+    )
+}
+/// Backward of `nextafter(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `not_implemented("self")`
+///
+/// other: `not_implemented("other")`
+struct NextafterBackward0 {}
+impl Function for NextafterBackward0 {
+    fn name(&self) -> &'static str {
+        "NextafterBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("self")?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = formulas::not_implemented("other")?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+}
+fn nextafter(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::NEXTAFTER.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = NextafterBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn nextafter_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::NEXTAFTER_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    call()?;
+    let function = NextafterBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn nextafter_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "nextafter")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::NEXTAFTER_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `igamma(Tensor self, Tensor other) -> Tensor`.
+///
+/// other: `grad * ((self - 1) * other.log() - other - self.lgamma()).exp()`
+///
+/// self: `not_implemented("self")`
+struct IgammaBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for IgammaBackward0 {
+    fn name(&self) -> &'static str {
+        "IgammaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::sub_scalar(&self_, 1, 1)?;
+            let t1 = ops::log(&other)?;
+            let t2 = ops::mul(&t0, &t1)?;
+            let t3 = ops::sub(&t2, &other, 1)?;
+            let t4 = ops::lgamma(&self_)?;
+            let t5 = ops::sub(&t3, &t4, 1)?;
+            let t6 = ops::exp(&t5)?;
+            let t7 = ops::mul(grad, &t6)?;
+            out.set(1, t7);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("self")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn igamma(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::IGAMMA.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = IgammaBackward0 {
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn igamma_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::IGAMMA_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(1), self_)?;
+    let saved_other = SavedVariable::input(edges.needs(1), other)?;
+    call()?;
+    let function = IgammaBackward0 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn igamma_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "igamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::IGAMMA_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `igammac(Tensor self, Tensor other) -> Tensor`.
+///
+/// other: `grad * -((self - 1) * other.log() - other - self.lgamma()).exp()`
+///
+/// self: `not_implemented("self")`
+struct IgammacBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for IgammacBackward0 {
+    fn name(&self) -> &'static str {
+        "IgammacBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::sub_scalar(&self_, 1, 1)?;
+            let t1 = ops::log(&other)?;
+            let t2 = ops::mul(&t0, &t1)?;
+            let t3 = ops::sub(&t2, &other, 1)?;
+            let t4 = ops::lgamma(&self_)?;
+            let t5 = ops::sub(&t3, &t4, 1)?;
+            let t6 = ops::exp(&t5)?;
+            let t7 = ops::neg(&t6)?;
+            let t8 = ops::mul(grad, &t7)?;
+            out.set(1, t8);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("self")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn igammac(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::IGAMMAC.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = IgammacBackward0 {
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn igammac_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::IGAMMAC_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(1), self_)?;
+    let saved_other = SavedVariable::input(edges.needs(1), other)?;
+    call()?;
+    let function = IgammacBackward0 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn igammac_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "igammac")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::IGAMMAC_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `xlogy.Tensor(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `xlogy_self_backward(grad, self, other)`
+///
+/// other: `grad * self / other`
+struct XlogyBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for XlogyBackward0 {
+    fn name(&self) -> &'static str {
+        "XlogyBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::xlogy_self_backward(grad, &self_, &other)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::mul(grad, &self_)?;
+            let t1 = ops::div(&t0, &other)?;
+            out.set(1, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn xlogy(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::XLOGY.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = XlogyBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn xlogy_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::XLOGY_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_other = SavedVariable::input(true, other)?;
+    call()?;
+    let function = XlogyBackward0 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn xlogy_out_tensor(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "xlogy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::XLOGY_OUT_TENSOR.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor`.
+///
+/// other: `grad * self / other`
+struct XlogyBackward1 {
+    self_: Scalar,
+    other: SavedVariable,
+}
+impl Function for XlogyBackward1 {
+    fn name(&self) -> &'static str {
+        "XlogyBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = ops::mul_scalar(grad, self.self_)?;
+            let t1 = ops::div(&t0, &other)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+    }
+}
+fn xlogy_scalar_self(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::XLOGY_SCALAR_SELF.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[other])?;
+        let function = XlogyBackward1 {
+            self_,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn xlogy_out_scalar_self(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[other, out], "xlogy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::XLOGY_OUT_SCALAR_SELF.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor`.
+///
+/// self: `xlogy_scalar_backward(grad, self, other)`
+struct XlogyBackward2 {
+    self_: SavedVariable,
+    other: Scalar,
+}
+impl Function for XlogyBackward2 {
+    fn name(&self) -> &'static str {
+        "XlogyBackward2"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::xlogy_scalar_backward(grad, &self_, self.other)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn xlogy_scalar_other(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::XLOGY_SCALAR_OTHER.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = XlogyBackward2 {
+            self_: SavedVariable::input(true, self_)?,
+            other,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn xlogy_scalar_other_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::XLOGY_SCALAR_OTHER_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_other = other;
+    call()?;
+    let function = XlogyBackward2 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn xlogy_out_scalar_other(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "xlogy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::XLOGY_OUT_SCALAR_OTHER.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `special_xlog1py(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `xlog1py_self_backward(grad, self, other)`
+///
+/// other: `grad * self / (other + 1)`
+struct SpecialXlog1PyBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for SpecialXlog1PyBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialXlog1PyBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::xlog1py_self_backward(grad, &self_, &other)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::mul(grad, &self_)?;
+            let t1 = ops::add_scalar(&other, 1, 1)?;
+            let t2 = ops::div(&t0, &t1)?;
+            out.set(1, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn special_xlog1py(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_XLOG1PY.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = SpecialXlog1PyBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_xlog1py_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "special_xlog1py")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_XLOG1PY_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor`.
+///
+/// other: `grad * self / (other + 1)`
+struct SpecialXlog1PyBackward1 {
+    self_: Scalar,
+    other: SavedVariable,
+}
+impl Function for SpecialXlog1PyBackward1 {
+    fn name(&self) -> &'static str {
+        "SpecialXlog1PyBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = ops::mul_scalar(grad, self.self_)?;
+            let t1 = ops::add_scalar(&other, 1, 1)?;
+            let t2 = ops::div(&t0, &t1)?;
+            out.set(0, t2);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+    }
+}
+fn special_xlog1py_self_scalar(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_XLOG1PY_SELF_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[other])?;
+        let function = SpecialXlog1PyBackward1 {
+            self_,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_xlog1py_self_scalar_out(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[other, out], "special_xlog1py")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor`.
+///
+/// self: `xlog1py_scalar_backward(grad, self, other)`
+struct SpecialXlog1PyBackward2 {
+    self_: SavedVariable,
+    other: Scalar,
+}
+impl Function for SpecialXlog1PyBackward2 {
+    fn name(&self) -> &'static str {
+        "SpecialXlog1PyBackward2"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::xlog1py_scalar_backward(grad, &self_, self.other)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_xlog1py_other_scalar(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_XLOG1PY_OTHER_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SpecialXlog1PyBackward2 {
+            self_: SavedVariable::input(true, self_)?,
+            other,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_xlog1py_other_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "special_xlog1py")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `special_zeta(Tensor self, Tensor other) -> Tensor`.
+///
+/// other: `grad * -self * special_zeta(self + 1, other)`
+///
+/// self: `not_implemented("self")`
+struct SpecialZetaBackward0 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for SpecialZetaBackward0 {
+    fn name(&self) -> &'static str {
+        "SpecialZetaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = ops::neg(&self_)?;
+            let t1 = ops::mul(grad, &t0)?;
+            let t2 = ops::add_scalar(&self_, 1, 1)?;
+            let t3 = ops::special_zeta(&t2, &other)?;
+            let t4 = ops::mul(&t1, &t3)?;
+            out.set(1, t4);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("self")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn special_zeta(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_ZETA.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = SpecialZetaBackward0 {
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_zeta_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "special_zeta")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_ZETA_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor`.
+///
+/// other: `zeta_scalar_backward(grad, self, other)`
+struct SpecialZetaBackward1 {
+    self_: Scalar,
+    other: SavedVariable,
+}
+impl Function for SpecialZetaBackward1 {
+    fn name(&self) -> &'static str {
+        "SpecialZetaBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::zeta_scalar_backward(grad, self.self_, &other)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+    }
+}
+fn special_zeta_self_scalar(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SPECIAL_ZETA_SELF_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[other])?;
+        let function = SpecialZetaBackward1 {
+            self_,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn special_zeta_self_scalar_out(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[other, out], "special_zeta")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SPECIAL_ZETA_SELF_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+fn gcd_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "GcdBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::GCD_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn lcm_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "LcmBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::LCM_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+/// Backward of `remainder.Tensor(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad`
+///
+/// other: `remainder_other_backward(grad, self, other)`
+struct RemainderBackward1 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for RemainderBackward1 {
+    fn name(&self) -> &'static str {
+        "RemainderBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::remainder_other_backward(grad, &self_, &other)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn remainder(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::REMAINDER.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = RemainderBackward1 {
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn remainder_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::REMAINDER_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(1), self_)?;
+    let saved_other = SavedVariable::input(edges.needs(1), other)?;
+    call()?;
+    let function = RemainderBackward1 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn remainder_tensor_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "remainder")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::REMAINDER_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `remainder.Scalar(Tensor self, Scalar other) -> Tensor`.
+///
+/// self: `grad`
+struct RemainderBackward0 {}
+impl Function for RemainderBackward0 {
+    fn name(&self) -> &'static str {
+        "RemainderBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        Ok(out)
+    }
+}
+fn remainder_scalar(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::REMAINDER_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = RemainderBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn remainder_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::REMAINDER_SCALAR_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = RemainderBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn remainder_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "remainder")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::REMAINDER_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `fmod.Tensor(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `grad`
+///
+/// other: `fmod_other_backward(grad, self, other)`
+struct FmodBackward1 {
+    self_: SavedVariable,
+    other: SavedVariable,
+}
+impl Function for FmodBackward1 {
+    fn name(&self) -> &'static str {
+        "FmodBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::fmod_other_backward(grad, &self_, &other)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.other.release();
+    }
+}
+fn fmod(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::FMOD.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = FmodBackward1 {
+            self_: SavedVariable::input(edges.needs(1), self_)?,
+            other: SavedVariable::input(edges.needs(1), other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn fmod_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::FMOD_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_self_ = SavedVariable::original(edges.needs(1), self_)?;
+    let saved_other = SavedVariable::input(edges.needs(1), other)?;
+    call()?;
+    let function = FmodBackward1 {
+        self_: saved_self_,
+        other: saved_other,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn fmod_tensor_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "fmod")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FMOD_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+/// Backward of `fmod.Scalar(Tensor self, Scalar other) -> Tensor`.
+///
+/// self: `grad`
+struct FmodBackward0 {}
+impl Function for FmodBackward0 {
+    fn name(&self) -> &'static str {
+        "FmodBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        Ok(out)
+    }
+}
+fn fmod_scalar(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::FMOD_SCALAR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = FmodBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn fmod_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::FMOD_SCALAR_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = FmodBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn fmod_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "fmod")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FMOD_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
+fn bitwise_and_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseAndBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_AND_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_and_scalar_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseAndBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_AND_SCALAR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_or_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseOrBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_OR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_or_scalar_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseOrBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_OR_SCALAR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_xor_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseXorBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_XOR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_xor_scalar_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseXorBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_XOR_SCALAR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_left_shift_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseLeftShiftBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_LEFT_SHIFT_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_right_shift_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseRightShiftBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_RIGHT_SHIFT_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn logical_xor_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "LogicalXorBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::LOGICAL_XOR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn floor_divide_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "FloorDivideBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::FLOOR_DIVIDE_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+/// Backward of `elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`.
+///
+/// self: `elu_backward(grad, alpha, scale, input_scale, false, self)`
+struct EluBackward0 {
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    self_: SavedVariable,
+}
+impl Function for EluBackward0 {
+    fn name(&self) -> &'static str {
+        "EluBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::elu_backward(
+                grad,
+                self.alpha,
+                self.scale,
+                self.input_scale,
+                false,
+                &self_,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn elu(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ELU.kernel(keys)?(keys, self_, alpha, scale, input_scale)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = EluBackward0 {
+            alpha,
+            scale,
+            input_scale,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn elu_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "elu")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ELU_OUT.kernel(keys)?(keys, self_, alpha, scale, input_scale, out)
+}
+/// Backward of `elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)`.
+///
+/// self: `elu_backward(grad, alpha, scale, input_scale, true, result)`
+struct EluBackward1 {
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    result: SavedVariable,
+}
+impl Function for EluBackward1 {
+    fn name(&self) -> &'static str {
+        "EluBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = ops::elu_backward(
+                grad,
+                self.alpha,
+                self.scale,
+                self.input_scale,
+                true,
+                &result,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn elu_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::ELU_.kernel(keys)?(keys, self_, alpha, scale, input_scale)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_alpha = alpha;
+    let saved_scale = scale;
+    let saved_input_scale = input_scale;
+    call()?;
+    let function = EluBackward1 {
+        alpha: saved_alpha,
+        scale: saved_scale,
+        input_scale: saved_input_scale,
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+/// Backward of `elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor`.
+///
+/// grad_output: `elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)`
+///
+/// self_or_result: `elu_double_backward(grad, grad_output, alpha, scale, input_scale, is_result, self_or_result)`
+struct EluBackwardBackward0 {
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    self_or_result: SavedVariable,
+    grad_output: SavedVariable,
+}
+impl Function for EluBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "EluBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_or_result = self.self_or_result.unpack(node)?;
+            let t0 = ops::elu_backward(
+                grad,
+                self.alpha,
+                self.scale,
+                self.input_scale,
+                self.is_result,
+                &self_or_result,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_or_result = self.self_or_result.unpack(node)?;
+            let t0 = formulas::elu_double_backward(
+                grad,
+                &grad_output,
+                self.alpha,
+                self.scale,
+                self.input_scale,
+                self.is_result,
+                &self_or_result,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_or_result.release();
+        self.grad_output.release();
+    }
+}
+fn elu_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    self_or_result: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_or_result]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ELU_BACKWARD
+            .kernel(
+                keys,
+            )?(keys, grad_output, alpha, scale, input_scale, is_result, self_or_result)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_or_result])?;
+        let function = EluBackwardBackward0 {
+            alpha,
+            scale,
+            input_scale,
+            is_result,
+            self_or_result: SavedVariable::input(true, self_or_result)?,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn elu_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    self_or_result: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_or_result, grad_input], "elu_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ELU_BACKWARD_GRAD_INPUT
+        .kernel(
+            keys,
+        )?(
+        keys,
+        grad_output,
+        alpha,
+        scale,
+        input_scale,
+        is_result,
+        self_or_result,
+        grad_input,
+    )
+}
+/// Backward of `leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor`.
+///
+/// self: `leaky_relu_backward(grad, self, negative_slope, false)`
+struct LeakyReluBackward0 {
+    self_: SavedVariable,
+    negative_slope: Scalar,
+}
+impl Function for LeakyReluBackward0 {
+    fn name(&self) -> &'static str {
+        "LeakyReluBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::leaky_relu_backward(grad, &self_, self.negative_slope, false)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn leaky_relu(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    negative_slope: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LEAKY_RELU.kernel(keys)?(keys, self_, negative_slope)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LeakyReluBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            negative_slope,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn leaky_relu_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    negative_slope: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "leaky_relu")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LEAKY_RELU_OUT.kernel(keys)?(keys, self_, negative_slope, out)
+}
+/// Backward of `leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)`.
+///
+/// self: `leaky_relu_backward(grad, result, negative_slope, true)`
+struct LeakyReluBackward1 {
+    result: SavedVariable,
+    negative_slope: Scalar,
+}
+impl Function for LeakyReluBackward1 {
+    fn name(&self) -> &'static str {
+        "LeakyReluBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = ops::leaky_relu_backward(grad, &result, self.negative_slope, true)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn leaky_relu_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    negative_slope: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LEAKY_RELU_.kernel(keys)?(keys, self_, negative_slope)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_negative_slope = negative_slope;
+    call()?;
+    let function = LeakyReluBackward1 {
+        result: SavedVariable::output(true, self_, 0)?,
+        negative_slope: saved_negative_slope,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+/// Backward of `leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor`.
+///
+/// grad_output: `leaky_relu_backward(grad, self, negative_slope, self_is_result)`
+///
+/// self: `zeros_like(grad)`
+struct LeakyReluBackwardBackward0 {
+    self_: SavedVariable,
+    negative_slope: Scalar,
+    self_is_result: bool,
+}
+impl Function for LeakyReluBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "LeakyReluBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::leaky_relu_backward(
+                grad,
+                &self_,
+                self.negative_slope,
+                self.self_is_result,
+            )?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn leaky_relu_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    negative_slope: Scalar,
+    self_is_result: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LEAKY_RELU_BACKWARD
+            .kernel(keys)?(keys, grad_output, self_, negative_slope, self_is_result)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = LeakyReluBackwardBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            negative_slope,
+            self_is_result,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn leaky_relu_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    negative_slope: Scalar,
+    self_is_result: bool,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "leaky_relu_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LEAKY_RELU_BACKWARD_GRAD_INPUT
+        .kernel(
+            keys,
+        )?(keys, grad_output, self_, negative_slope, self_is_result, grad_input)
+}
+/// Backward of `softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor`.
+///
+/// self: `softplus_backward(grad, self, beta, threshold)`
+struct SoftplusBackward0 {
+    self_: SavedVariable,
+    beta: Scalar,
+    threshold: Scalar,
+}
+impl Function for SoftplusBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftplusBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::softplus_backward(grad, &self_, self.beta, self.threshold)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn softplus(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFTPLUS.kernel(keys)?(keys, self_, beta, threshold)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SoftplusBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            beta,
+            threshold,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn softplus_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "softplus")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFTPLUS_OUT.kernel(keys)?(keys, self_, beta, threshold, out)
+}
+/// Backward of `softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor`.
+///
+/// grad_output: `softplus_backward(grad, self, beta, threshold)`
+///
+/// self: `softplus_double_backward(grad, grad_output, self, beta, threshold)`
+struct SoftplusBackwardBackward0 {
+    self_: SavedVariable,
+    beta: Scalar,
+    threshold: Scalar,
+    grad_output: SavedVariable,
+}
+impl Function for SoftplusBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftplusBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::softplus_backward(grad, &self_, self.beta, self.threshold)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::softplus_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                self.beta,
+                self.threshold,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.grad_output.release();
+    }
+}
+fn softplus_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFTPLUS_BACKWARD.kernel(keys)?(keys, grad_output, self_, beta, threshold)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = SoftplusBackwardBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            beta,
+            threshold,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn softplus_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "softplus_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFTPLUS_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, beta, threshold, grad_input)
+}
+/// Backward of `softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`.
+///
+/// self: `shrink_backward(grad, self, lambd)`
+struct SoftshrinkBackward0 {
+    self_: SavedVariable,
+    lambd: Scalar,
+}
+impl Function for SoftshrinkBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftshrinkBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::shrink_backward(grad, &self_, self.lambd)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn softshrink(keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFTSHRINK.kernel(keys)?(keys, self_, lambd)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = SoftshrinkBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            lambd,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn softshrink_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    lambd: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "softshrink")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFTSHRINK_OUT.kernel(keys)?(keys, self_, lambd, out)
+}
+/// Backward of `hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`.
+///
+/// self: `shrink_backward(grad, self, lambd)`
+struct HardshrinkBackward0 {
+    self_: SavedVariable,
+    lambd: Scalar,
+}
+impl Function for HardshrinkBackward0 {
+    fn name(&self) -> &'static str {
+        "HardshrinkBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::shrink_backward(grad, &self_, self.lambd)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardshrink(keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSHRINK.kernel(keys)?(keys, self_, lambd)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = HardshrinkBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            lambd,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardshrink_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    lambd: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "hardshrink")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSHRINK_OUT.kernel(keys)?(keys, self_, lambd, out)
+}
+/// Backward of `mish(Tensor self) -> Tensor`.
+///
+/// self: `mish_backward(grad, self)`
+struct MishBackward0 {
+    self_: SavedVariable,
+}
+impl Function for MishBackward0 {
+    fn name(&self) -> &'static str {
+        "MishBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::mish_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn mish(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MISH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = MishBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn mish_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::MISH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = MishBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn mish_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "mish")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MISH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `hardsigmoid(Tensor self) -> Tensor`.
+///
+/// self: `hardsigmoid_backward(grad, self)`
+struct HardsigmoidBackward0 {
+    self_: SavedVariable,
+}
+impl Function for HardsigmoidBackward0 {
+    fn name(&self) -> &'static str {
+        "HardsigmoidBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardsigmoid_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardsigmoid(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSIGMOID.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = HardsigmoidBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardsigmoid_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::HARDSIGMOID_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = HardsigmoidBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn hardsigmoid_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "hardsigmoid")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSIGMOID_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor`.
+///
+/// grad_output: `hardsigmoid_backward(grad, self)`
+///
+/// self: `zeros_like(grad)`
+struct HardsigmoidBackwardBackward0 {
+    self_: SavedVariable,
+}
+impl Function for HardsigmoidBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "HardsigmoidBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardsigmoid_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardsigmoid_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSIGMOID_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = HardsigmoidBackwardBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardsigmoid_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "hardsigmoid_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSIGMOID_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, grad_input)
+}
+/// Backward of `hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor`.
+///
+/// self: `hardtanh_backward(grad, self, min_val, max_val)`
+struct HardtanhBackward0 {
+    self_: SavedVariable,
+    min_val: Scalar,
+    max_val: Scalar,
+}
+impl Function for HardtanhBackward0 {
+    fn name(&self) -> &'static str {
+        "HardtanhBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardtanh_backward(grad, &self_, self.min_val, self.max_val)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardtanh(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDTANH.kernel(keys)?(keys, self_, min_val, max_val)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = HardtanhBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            min_val,
+            max_val,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardtanh_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::HARDTANH_.kernel(keys)?(keys, self_, min_val, max_val)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_min_val = min_val;
+    let saved_max_val = max_val;
+    call()?;
+    let function = HardtanhBackward0 {
+        self_: saved_self_,
+        min_val: saved_min_val,
+        max_val: saved_max_val,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn hardtanh_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "hardtanh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDTANH_OUT.kernel(keys)?(keys, self_, min_val, max_val, out)
+}
+/// Backward of `hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor`.
+///
+/// grad_output: `hardtanh_backward(grad, self, min_val, max_val)`
+///
+/// self: `zeros_like(grad)`
+struct HardtanhBackwardBackward0 {
+    self_: SavedVariable,
+    min_val: Scalar,
+    max_val: Scalar,
+}
+impl Function for HardtanhBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "HardtanhBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardtanh_backward(grad, &self_, self.min_val, self.max_val)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardtanh_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDTANH_BACKWARD.kernel(keys)?(keys, grad_output, self_, min_val, max_val)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = HardtanhBackwardBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            min_val,
+            max_val,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardtanh_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "hardtanh_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDTANH_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, min_val, max_val, grad_input)
+}
+/// Backward of `hardswish(Tensor self) -> Tensor`.
+///
+/// self: `hardswish_backward(grad, self)`
+struct HardswishBackward0 {
+    self_: SavedVariable,
+}
+impl Function for HardswishBackward0 {
+    fn name(&self) -> &'static str {
+        "HardswishBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardswish_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardswish(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSWISH.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = HardswishBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardswish_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::HARDSWISH_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = HardswishBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn hardswish_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "hardswish")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSWISH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `hardswish_backward(Tensor grad_output, Tensor self) -> Tensor`.
+///
+/// grad_output: `hardswish_backward(grad, self)`
+///
+/// self: `hardswish_double_backward(grad, grad_output, self)`
+struct HardswishBackwardBackward0 {
+    self_: SavedVariable,
+    grad_output: SavedVariable,
+}
+impl Function for HardswishBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "HardswishBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardswish_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::hardswish_double_backward(grad, &grad_output, &self_)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.grad_output.release();
+    }
+}
+fn hardswish_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSWISH_BACKWARD.kernel(keys)?(keys, grad_output, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = HardswishBackwardBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardswish_backward_out(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, out], "hardswish_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSWISH_BACKWARD_OUT.kernel(keys)?(keys, grad_output, self_, out)
+}
+/// Backward of `celu(Tensor self, Scalar alpha=1.0) -> Tensor`.
+///
+/// self: `celu_backward(grad, alpha, self)`
+struct CeluBackward0 {
+    alpha: Scalar,
+    self_: SavedVariable,
+}
+impl Function for CeluBackward0 {
+    fn name(&self) -> &'static str {
+        "CeluBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::celu_backward(grad, self.alpha, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn celu(keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::CELU.kernel(keys)?(keys, self_, alpha)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = CeluBackward0 {
+            alpha,
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+/// Backward of `log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)`.
+///
+/// self: `log_sigmoid_backward(grad, self, buffer)`
+struct LogSigmoidBackward0 {
+    self_: SavedVariable,
+    buffer: SavedVariable,
+}
+impl Function for LogSigmoidBackward0 {
+    fn name(&self) -> &'static str {
+        "LogSigmoidBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let buffer = self.buffer.unpack(node)?;
+            let t0 = ops::log_sigmoid_backward(grad, &self_, &buffer)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.buffer.release();
+    }
+}
+fn log_sigmoid_forward(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOG_SIGMOID_FORWARD.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LogSigmoidBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            buffer: SavedVariable::input(true, &result.1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0]);
+    }
+    Ok(result)
+}
+fn log_sigmoid_forward_output(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    output: &Tensor,
+    buffer: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, output, buffer], "log_sigmoid_forward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOG_SIGMOID_FORWARD_OUTPUT.kernel(keys)?(keys, self_, output, buffer)
+}
+/// Backward of `log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor`.
+///
+/// grad_output: `log_sigmoid_backward(grad, self, buffer)`
+///
+/// self: `log_sigmoid_double_backward(grad, grad_output, self)`
+struct LogSigmoidBackwardBackward0 {
+    self_: SavedVariable,
+    buffer: SavedVariable,
+    grad_output: SavedVariable,
+}
+impl Function for LogSigmoidBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "LogSigmoidBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let buffer = self.buffer.unpack(node)?;
+            let t0 = ops::log_sigmoid_backward(grad, &self_, &buffer)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::log_sigmoid_double_backward(grad, &grad_output, &self_)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.buffer.release();
+        self.grad_output.release();
+    }
+}
+fn log_sigmoid_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    buffer: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOG_SIGMOID_BACKWARD.kernel(keys)?(keys, grad_output, self_, buffer)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = LogSigmoidBackwardBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            buffer: SavedVariable::input(edges.needs(0), buffer)?,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn log_sigmoid_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    buffer: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(
+        &[grad_output, self_, buffer, grad_input],
+        "log_sigmoid_backward",
+    )?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOG_SIGMOID_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, buffer, grad_input)
+}
+/// Backward of `logit(Tensor self, float? eps=None) -> Tensor`.
+///
+/// self: `logit_backward(grad, self, eps)`
+struct LogitBackward0 {
+    self_: SavedVariable,
+    eps: Option<f64>,
+}
+impl Function for LogitBackward0 {
+    fn name(&self) -> &'static str {
+        "LogitBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::logit_backward(grad, &self_, self.eps)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn logit(keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOGIT.kernel(keys)?(keys, self_, eps)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LogitBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            eps,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn logit_(keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LOGIT_.kernel(keys)?(keys, self_, eps)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_eps = eps;
+    call()?;
+    let function = LogitBackward0 {
+        self_: saved_self_,
+        eps: saved_eps,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn logit_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    eps: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "logit")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOGIT_OUT.kernel(keys)?(keys, self_, eps, out)
+}
+/// Backward of `nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`.
+///
+/// self: `nan_to_num_backward(grad, self)`
+struct NanToNumBackward0 {
+    self_: SavedVariable,
+}
+impl Function for NanToNumBackward0 {
+    fn name(&self) -> &'static str {
+        "NanToNumBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::nan_to_num_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn nan_to_num(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::NAN_TO_NUM.kernel(keys)?(keys, self_, nan, posinf, neginf)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = NanToNumBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn nan_to_num_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::NAN_TO_NUM_.kernel(keys)?(keys, self_, nan, posinf, neginf)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = NanToNumBackward0 {
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn nan_to_num_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "nan_to_num")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::NAN_TO_NUM_OUT.kernel(keys)?(keys, self_, nan, posinf, neginf, out)
+}
+/// Backward of `glu(Tensor self, int dim=-1) -> Tensor`.
+///
+/// self: `glu_backward(grad, self, dim)`
+struct GluBackward0 {
+    self_: SavedVariable,
+    dim: i64,
+}
+impl Function for GluBackward0 {
+    fn name(&self) -> &'static str {
+        "GluBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::glu_backward(grad, &self_, self.dim)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn glu(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::GLU.kernel(keys)?(keys, self_, dim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = GluBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn glu_out(keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "glu")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::GLU_OUT.kernel(keys)?(keys, self_, dim, out)
+}
+/// Backward of `_prelu_kernel(Tensor self, Tensor weight) -> Tensor`.
+///
+/// self: `prelu_self_backward(grad, self, weight)`
+///
+/// weight: `prelu_weight_backward(grad, self, weight)`
+struct PreluKernelBackward0 {
+    self_: SavedVariable,
+    weight: SavedVariable,
+}
+impl Function for PreluKernelBackward0 {
+    fn name(&self) -> &'static str {
+        "PreluKernelBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack(node)?;
+            let t0 = formulas::prelu_self_backward(grad, &self_, &weight)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack(node)?;
+            let t0 = formulas::prelu_weight_backward(grad, &self_, &weight)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.weight.release();
+    }
+}
+fn _prelu_kernel(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    weight: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, weight]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_PRELU_KERNEL.kernel(keys)?(keys, self_, weight)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, weight])?;
+        let function = PreluKernelBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            weight: SavedVariable::input(true, weight)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+/// Backward of `rad2deg(Tensor self) -> Tensor`.
+///
+/// self: `rad2deg_backward(grad)`
+struct Rad2DegBackward0 {}
+impl Function for Rad2DegBackward0 {
+    fn name(&self) -> &'static str {
+        "Rad2DegBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::rad2deg_backward(grad)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn rad2deg(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::RAD2DEG.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Rad2DegBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn rad2deg_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::RAD2DEG_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = Rad2DegBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn rad2deg_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "rad2deg")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::RAD2DEG_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `deg2rad(Tensor self) -> Tensor`.
+///
+/// self: `deg2rad_backward(grad)`
+struct Deg2RadBackward0 {}
+impl Function for Deg2RadBackward0 {
+    fn name(&self) -> &'static str {
+        "Deg2RadBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::deg2rad_backward(grad)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn deg2rad(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::DEG2RAD.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = Deg2RadBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn deg2rad_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::DEG2RAD_.kernel(keys)?(keys, self_)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    call()?;
+    let function = Deg2RadBackward0 {};
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn deg2rad_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "deg2rad")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::DEG2RAD_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `ldexp.Tensor(Tensor self, Tensor other) -> Tensor`.
+///
+/// self: `ldexp_self_backward(grad, other)`
+///
+/// other: `ldexp_other_backward(grad, result)`
+struct LdexpBackward0 {
+    other: SavedVariable,
+    result: SavedVariable,
+}
+impl Function for LdexpBackward0 {
+    fn name(&self) -> &'static str {
+        "LdexpBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::ldexp_self_backward(grad, &other)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::ldexp_other_backward(grad, &result)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+        self.result.release();
+    }
+}
+fn ldexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LDEXP.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, other])?;
+        let function = LdexpBackward0 {
+            other: SavedVariable::input(edges.needs(0), other)?,
+            result: SavedVariable::output(edges.needs(1), &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn ldexp_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, other, out], "ldexp")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LDEXP_OUT.kernel(keys)?(keys, self_, other, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_CONJ_PHYSICAL,
@@ -5777,6 +11244,1272 @@ static KERNELS: &[Registration] = &[
         &op::MSE_LOSS_BACKWARD_GRAD_INPUT,
         DispatchKey::Autograd,
         &(mse_loss_backward_grad_input as op::MseLossBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS,
+        DispatchKey::Autograd,
+        &(acos as op::AcosFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_,
+        DispatchKey::Autograd,
+        &(acos_ as op::AcosFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOS_OUT,
+        DispatchKey::Autograd,
+        &(acos_out as op::AcosOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN,
+        DispatchKey::Autograd,
+        &(asin as op::AsinFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_,
+        DispatchKey::Autograd,
+        &(asin_ as op::AsinFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASIN_OUT,
+        DispatchKey::Autograd,
+        &(asin_out as op::AsinOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN,
+        DispatchKey::Autograd,
+        &(atan as op::AtanFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_,
+        DispatchKey::Autograd,
+        &(atan_ as op::AtanFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN_OUT,
+        DispatchKey::Autograd,
+        &(atan_out as op::AtanOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH,
+        DispatchKey::Autograd,
+        &(acosh as op::AcoshFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_,
+        DispatchKey::Autograd,
+        &(acosh_ as op::AcoshFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_OUT,
+        DispatchKey::Autograd,
+        &(acosh_out as op::AcoshOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH,
+        DispatchKey::Autograd,
+        &(asinh as op::AsinhFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_,
+        DispatchKey::Autograd,
+        &(asinh_ as op::AsinhFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_OUT,
+        DispatchKey::Autograd,
+        &(asinh_out as op::AsinhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH,
+        DispatchKey::Autograd,
+        &(atanh as op::AtanhFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_,
+        DispatchKey::Autograd,
+        &(atanh_ as op::AtanhFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_OUT,
+        DispatchKey::Autograd,
+        &(atanh_out as op::AtanhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH,
+        DispatchKey::Autograd,
+        &(cosh as op::CoshFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_,
+        DispatchKey::Autograd,
+        &(cosh_ as op::CoshFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COSH_OUT,
+        DispatchKey::Autograd,
+        &(cosh_out as op::CoshOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH,
+        DispatchKey::Autograd,
+        &(sinh as op::SinhFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_,
+        DispatchKey::Autograd,
+        &(sinh_ as op::SinhFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINH_OUT,
+        DispatchKey::Autograd,
+        &(sinh_out as op::SinhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN,
+        DispatchKey::Autograd,
+        &(tan as op::TanFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_,
+        DispatchKey::Autograd,
+        &(tan_ as op::TanFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::TAN_OUT,
+        DispatchKey::Autograd,
+        &(tan_out as op::TanOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2,
+        DispatchKey::Autograd,
+        &(exp2 as op::Exp2Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_,
+        DispatchKey::Autograd,
+        &(exp2_ as op::Exp2Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXP2_OUT,
+        DispatchKey::Autograd,
+        &(exp2_out as op::Exp2OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1,
+        DispatchKey::Autograd,
+        &(expm1 as op::Expm1Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_,
+        DispatchKey::Autograd,
+        &(expm1_ as op::Expm1Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::EXPM1_OUT,
+        DispatchKey::Autograd,
+        &(expm1_out as op::Expm1OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10,
+        DispatchKey::Autograd,
+        &(log10 as op::Log10Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_,
+        DispatchKey::Autograd,
+        &(log10_ as op::Log10Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG10_OUT,
+        DispatchKey::Autograd,
+        &(log10_out as op::Log10OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2,
+        DispatchKey::Autograd,
+        &(log2 as op::Log2Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_,
+        DispatchKey::Autograd,
+        &(log2_ as op::Log2Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG2_OUT,
+        DispatchKey::Autograd,
+        &(log2_out as op::Log2OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P,
+        DispatchKey::Autograd,
+        &(log1p as op::Log1pFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_,
+        DispatchKey::Autograd,
+        &(log1p_ as op::Log1pFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG1P_OUT,
+        DispatchKey::Autograd,
+        &(log1p_out as op::Log1pOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC,
+        DispatchKey::Autograd,
+        &(sinc as op::SincFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_,
+        DispatchKey::Autograd,
+        &(sinc_ as op::SincFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SINC_OUT,
+        DispatchKey::Autograd,
+        &(sinc_out as op::SincOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC,
+        DispatchKey::Autograd,
+        &(erfc as op::ErfcFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_,
+        DispatchKey::Autograd,
+        &(erfc_ as op::ErfcFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFC_OUT,
+        DispatchKey::Autograd,
+        &(erfc_out as op::ErfcOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA,
+        DispatchKey::Autograd,
+        &(lgamma as op::LgammaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_,
+        DispatchKey::Autograd,
+        &(lgamma_ as op::LgammaFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(lgamma_out as op::LgammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA,
+        DispatchKey::Autograd,
+        &(digamma as op::DigammaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_,
+        DispatchKey::Autograd,
+        &(digamma_ as op::DigammaFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(digamma_out as op::DigammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV,
+        DispatchKey::Autograd,
+        &(erfinv as op::ErfinvFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_,
+        DispatchKey::Autograd,
+        &(erfinv_ as op::ErfinvFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ERFINV_OUT,
+        DispatchKey::Autograd,
+        &(erfinv_out as op::ErfinvOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0,
+        DispatchKey::Autograd,
+        &(i0 as op::I0Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_,
+        DispatchKey::Autograd,
+        &(i0_ as op::I0Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::I0_OUT,
+        DispatchKey::Autograd,
+        &(i0_out as op::I0OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR,
+        DispatchKey::Autograd,
+        &(special_entr as op::SpecialEntrFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ENTR_OUT,
+        DispatchKey::Autograd,
+        &(special_entr_out as op::SpecialEntrOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI,
+        DispatchKey::Autograd,
+        &(special_ndtri as op::SpecialNdtriFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_NDTRI_OUT,
+        DispatchKey::Autograd,
+        &(special_ndtri_out as op::SpecialNdtriOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E,
+        DispatchKey::Autograd,
+        &(special_i0e as op::SpecialI0eFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I0E_OUT,
+        DispatchKey::Autograd,
+        &(special_i0e_out as op::SpecialI0eOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1,
+        DispatchKey::Autograd,
+        &(special_i1 as op::SpecialI1Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1_OUT,
+        DispatchKey::Autograd,
+        &(special_i1_out as op::SpecialI1OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E,
+        DispatchKey::Autograd,
+        &(special_i1e as op::SpecialI1eFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_I1E_OUT,
+        DispatchKey::Autograd,
+        &(special_i1e_out as op::SpecialI1eOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC,
+        DispatchKey::Autograd,
+        &(frac as op::FracFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_,
+        DispatchKey::Autograd,
+        &(frac_ as op::FracFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FRAC_OUT,
+        DispatchKey::Autograd,
+        &(frac_out as op::FracOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN,
+        DispatchKey::Autograd,
+        &(sgn as op::SgnFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_,
+        DispatchKey::Autograd,
+        &(sgn_ as op::SgnFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SGN_OUT,
+        DispatchKey::Autograd,
+        &(sgn_out as op::SgnOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA,
+        DispatchKey::Autograd,
+        &(polygamma as op::PolygammaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(polygamma_out as op::PolygammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS,
+        DispatchKey::Autograd,
+        &(round_decimals as op::RoundDecimalsFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS_,
+        DispatchKey::Autograd,
+        &(round_decimals_ as op::RoundDecimalsFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ROUND_DECIMALS_OUT,
+        DispatchKey::Autograd,
+        &(round_decimals_out as op::RoundDecimalsOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2,
+        DispatchKey::Autograd,
+        &(atan2 as op::Atan2Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_,
+        DispatchKey::Autograd,
+        &(atan2_ as op::Atan2Fn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATAN2_OUT,
+        DispatchKey::Autograd,
+        &(atan2_out as op::Atan2OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT,
+        DispatchKey::Autograd,
+        &(hypot as op::HypotFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_,
+        DispatchKey::Autograd,
+        &(hypot_ as op::HypotFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HYPOT_OUT,
+        DispatchKey::Autograd,
+        &(hypot_out as op::HypotOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX,
+        DispatchKey::Autograd,
+        &(fmax as op::FmaxFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMAX_OUT,
+        DispatchKey::Autograd,
+        &(fmax_out as op::FmaxOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN,
+        DispatchKey::Autograd,
+        &(fmin as op::FminFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMIN_OUT,
+        DispatchKey::Autograd,
+        &(fmin_out as op::FminOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN,
+        DispatchKey::Autograd,
+        &(copysign as op::CopysignFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_,
+        DispatchKey::Autograd,
+        &(copysign_ as op::CopysignFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_OUT,
+        DispatchKey::Autograd,
+        &(copysign_out as op::CopysignOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR,
+        DispatchKey::Autograd,
+        &(copysign_scalar as op::CopysignScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_,
+        DispatchKey::Autograd,
+        &(copysign_scalar_ as op::CopysignScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COPYSIGN_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(copysign_scalar_out as op::CopysignScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP,
+        DispatchKey::Autograd,
+        &(logaddexp as op::LogaddexpFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP_OUT,
+        DispatchKey::Autograd,
+        &(logaddexp_out as op::LogaddexpOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2,
+        DispatchKey::Autograd,
+        &(logaddexp2 as op::Logaddexp2Fn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGADDEXP2_OUT,
+        DispatchKey::Autograd,
+        &(logaddexp2_out as op::Logaddexp2OutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HEAVISIDE_,
+        DispatchKey::Autograd,
+        &(heaviside_ as op::HeavisideFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER,
+        DispatchKey::Autograd,
+        &(nextafter as op::NextafterFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_,
+        DispatchKey::Autograd,
+        &(nextafter_ as op::NextafterFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NEXTAFTER_OUT,
+        DispatchKey::Autograd,
+        &(nextafter_out as op::NextafterOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA,
+        DispatchKey::Autograd,
+        &(igamma as op::IgammaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_,
+        DispatchKey::Autograd,
+        &(igamma_ as op::IgammaFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(igamma_out as op::IgammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC,
+        DispatchKey::Autograd,
+        &(igammac as op::IgammacFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_,
+        DispatchKey::Autograd,
+        &(igammac_ as op::IgammacFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::IGAMMAC_OUT,
+        DispatchKey::Autograd,
+        &(igammac_out as op::IgammacOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY,
+        DispatchKey::Autograd,
+        &(xlogy as op::XlogyFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_,
+        DispatchKey::Autograd,
+        &(xlogy_ as op::XlogyFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_TENSOR,
+        DispatchKey::Autograd,
+        &(xlogy_out_tensor as op::XlogyOutTensorFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_SELF,
+        DispatchKey::Autograd,
+        &(xlogy_scalar_self as op::XlogyScalarSelfFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_SELF,
+        DispatchKey::Autograd,
+        &(xlogy_out_scalar_self as op::XlogyOutScalarSelfFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER,
+        DispatchKey::Autograd,
+        &(xlogy_scalar_other as op::XlogyScalarOtherFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_SCALAR_OTHER_,
+        DispatchKey::Autograd,
+        &(xlogy_scalar_other_ as op::XlogyScalarOtherFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::XLOGY_OUT_SCALAR_OTHER,
+        DispatchKey::Autograd,
+        &(xlogy_out_scalar_other as op::XlogyOutScalarOtherFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY,
+        DispatchKey::Autograd,
+        &(special_xlog1py as op::SpecialXlog1pyFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OUT,
+        DispatchKey::Autograd,
+        &(special_xlog1py_out as op::SpecialXlog1pyOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR,
+        DispatchKey::Autograd,
+        &(special_xlog1py_self_scalar as op::SpecialXlog1pySelfScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_SELF_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(special_xlog1py_self_scalar_out as op::SpecialXlog1pySelfScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR,
+        DispatchKey::Autograd,
+        &(special_xlog1py_other_scalar as op::SpecialXlog1pyOtherScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_XLOG1PY_OTHER_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(special_xlog1py_other_scalar_out as op::SpecialXlog1pyOtherScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA,
+        DispatchKey::Autograd,
+        &(special_zeta as op::SpecialZetaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_OUT,
+        DispatchKey::Autograd,
+        &(special_zeta_out as op::SpecialZetaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR,
+        DispatchKey::Autograd,
+        &(special_zeta_self_scalar as op::SpecialZetaSelfScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_ZETA_SELF_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(special_zeta_self_scalar_out as op::SpecialZetaSelfScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GCD_,
+        DispatchKey::Autograd,
+        &(gcd_ as op::GcdFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LCM_,
+        DispatchKey::Autograd,
+        &(lcm_ as op::LcmFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER,
+        DispatchKey::Autograd,
+        &(remainder as op::RemainderFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_,
+        DispatchKey::Autograd,
+        &(remainder_ as op::RemainderFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(remainder_tensor_out as op::RemainderTensorOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR,
+        DispatchKey::Autograd,
+        &(remainder_scalar as op::RemainderScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_,
+        DispatchKey::Autograd,
+        &(remainder_scalar_ as op::RemainderScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(remainder_scalar_out as op::RemainderScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD,
+        DispatchKey::Autograd,
+        &(fmod as op::FmodFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_,
+        DispatchKey::Autograd,
+        &(fmod_ as op::FmodFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(fmod_tensor_out as op::FmodTensorOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR,
+        DispatchKey::Autograd,
+        &(fmod_scalar as op::FmodScalarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_,
+        DispatchKey::Autograd,
+        &(fmod_scalar_ as op::FmodScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FMOD_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(fmod_scalar_out as op::FmodScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_,
+        DispatchKey::Autograd,
+        &(bitwise_and_ as op::BitwiseAndFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_,
+        DispatchKey::Autograd,
+        &(bitwise_and_scalar_ as op::BitwiseAndScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_,
+        DispatchKey::Autograd,
+        &(bitwise_or_ as op::BitwiseOrFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_,
+        DispatchKey::Autograd,
+        &(bitwise_or_scalar_ as op::BitwiseOrScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_,
+        DispatchKey::Autograd,
+        &(bitwise_xor_ as op::BitwiseXorFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_,
+        DispatchKey::Autograd,
+        &(bitwise_xor_scalar_ as op::BitwiseXorScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_,
+        DispatchKey::Autograd,
+        &(bitwise_left_shift_ as op::BitwiseLeftShiftFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_,
+        DispatchKey::Autograd,
+        &(bitwise_right_shift_ as op::BitwiseRightShiftFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGICAL_XOR_,
+        DispatchKey::Autograd,
+        &(logical_xor_ as op::LogicalXorFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOOR_DIVIDE_,
+        DispatchKey::Autograd,
+        &(floor_divide_ as op::FloorDivideFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU,
+        DispatchKey::Autograd,
+        &(elu as op::EluFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_OUT,
+        DispatchKey::Autograd,
+        &(elu_out as op::EluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_,
+        DispatchKey::Autograd,
+        &(elu_ as op::EluFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD,
+        DispatchKey::Autograd,
+        &(elu_backward as op::EluBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(elu_backward_grad_input as op::EluBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU,
+        DispatchKey::Autograd,
+        &(leaky_relu as op::LeakyReluFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_OUT,
+        DispatchKey::Autograd,
+        &(leaky_relu_out as op::LeakyReluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_,
+        DispatchKey::Autograd,
+        &(leaky_relu_ as op::LeakyReluFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD,
+        DispatchKey::Autograd,
+        &(leaky_relu_backward as op::LeakyReluBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LEAKY_RELU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(leaky_relu_backward_grad_input as op::LeakyReluBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS,
+        DispatchKey::Autograd,
+        &(softplus as op::SoftplusFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_OUT,
+        DispatchKey::Autograd,
+        &(softplus_out as op::SoftplusOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD,
+        DispatchKey::Autograd,
+        &(softplus_backward as op::SoftplusBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTPLUS_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(softplus_backward_grad_input as op::SoftplusBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK,
+        DispatchKey::Autograd,
+        &(softshrink as op::SoftshrinkFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK_OUT,
+        DispatchKey::Autograd,
+        &(softshrink_out as op::SoftshrinkOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK,
+        DispatchKey::Autograd,
+        &(hardshrink as op::HardshrinkFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_OUT,
+        DispatchKey::Autograd,
+        &(hardshrink_out as op::HardshrinkOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH,
+        DispatchKey::Autograd,
+        &(mish as op::MishFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_,
+        DispatchKey::Autograd,
+        &(mish_ as op::MishFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MISH_OUT,
+        DispatchKey::Autograd,
+        &(mish_out as op::MishOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID,
+        DispatchKey::Autograd,
+        &(hardsigmoid as op::HardsigmoidFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_,
+        DispatchKey::Autograd,
+        &(hardsigmoid_ as op::HardsigmoidFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_OUT,
+        DispatchKey::Autograd,
+        &(hardsigmoid_out as op::HardsigmoidOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD,
+        DispatchKey::Autograd,
+        &(hardsigmoid_backward as op::HardsigmoidBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(hardsigmoid_backward_grad_input as op::HardsigmoidBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH,
+        DispatchKey::Autograd,
+        &(hardtanh as op::HardtanhFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_,
+        DispatchKey::Autograd,
+        &(hardtanh_ as op::HardtanhFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_OUT,
+        DispatchKey::Autograd,
+        &(hardtanh_out as op::HardtanhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD,
+        DispatchKey::Autograd,
+        &(hardtanh_backward as op::HardtanhBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDTANH_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(hardtanh_backward_grad_input as op::HardtanhBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH,
+        DispatchKey::Autograd,
+        &(hardswish as op::HardswishFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_,
+        DispatchKey::Autograd,
+        &(hardswish_ as op::HardswishFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_OUT,
+        DispatchKey::Autograd,
+        &(hardswish_out as op::HardswishOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD,
+        DispatchKey::Autograd,
+        &(hardswish_backward as op::HardswishBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSWISH_BACKWARD_OUT,
+        DispatchKey::Autograd,
+        &(hardswish_backward_out as op::HardswishBackwardOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU,
+        DispatchKey::Autograd,
+        &(celu as op::CeluFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD,
+        DispatchKey::Autograd,
+        &(log_sigmoid_forward as op::LogSigmoidForwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_FORWARD_OUTPUT,
+        DispatchKey::Autograd,
+        &(log_sigmoid_forward_output as op::LogSigmoidForwardOutputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD,
+        DispatchKey::Autograd,
+        &(log_sigmoid_backward as op::LogSigmoidBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOG_SIGMOID_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(log_sigmoid_backward_grad_input as op::LogSigmoidBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT,
+        DispatchKey::Autograd,
+        &(logit as op::LogitFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_,
+        DispatchKey::Autograd,
+        &(logit_ as op::LogitFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_OUT,
+        DispatchKey::Autograd,
+        &(logit_out as op::LogitOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM,
+        DispatchKey::Autograd,
+        &(nan_to_num as op::NanToNumFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_,
+        DispatchKey::Autograd,
+        &(nan_to_num_ as op::NanToNumFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::NAN_TO_NUM_OUT,
+        DispatchKey::Autograd,
+        &(nan_to_num_out as op::NanToNumOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU,
+        DispatchKey::Autograd,
+        &(glu as op::GluFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_OUT,
+        DispatchKey::Autograd,
+        &(glu_out as op::GluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_PRELU_KERNEL,
+        DispatchKey::Autograd,
+        &(_prelu_kernel as op::_PreluKernelFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG,
+        DispatchKey::Autograd,
+        &(rad2deg as op::Rad2degFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG_,
+        DispatchKey::Autograd,
+        &(rad2deg_ as op::Rad2degFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RAD2DEG_OUT,
+        DispatchKey::Autograd,
+        &(rad2deg_out as op::Rad2degOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD,
+        DispatchKey::Autograd,
+        &(deg2rad as op::Deg2radFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD_,
+        DispatchKey::Autograd,
+        &(deg2rad_ as op::Deg2radFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DEG2RAD_OUT,
+        DispatchKey::Autograd,
+        &(deg2rad_out as op::Deg2radOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP,
+        DispatchKey::Autograd,
+        &(ldexp as op::LdexpFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP_OUT,
+        DispatchKey::Autograd,
+        &(ldexp_out as op::LdexpOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
 ];

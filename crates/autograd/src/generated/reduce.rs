@@ -1028,6 +1028,387 @@ fn cumsum_out(
     let _below = tls::below_autograd();
     op::CUMSUM_OUT.kernel(keys)?(keys, self_, dim, dtype, out)
 }
+/// Backward of `nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`.
+///
+/// self: `nansum_backward(grad, self, dim, keepdim)`
+struct NansumBackward0 {
+    self_: SavedVariable,
+    dim: Option<Dims>,
+    keepdim: bool,
+}
+impl Function for NansumBackward0 {
+    fn name(&self) -> &'static str {
+        "NansumBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::nansum_backward(
+                grad,
+                &self_,
+                self.dim.as_deref(),
+                self.keepdim,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn nansum(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::NANSUM.kernel(keys)?(keys, self_, dim, keepdim, dtype)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = NansumBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim: dim.map(Dims::from_slice),
+            keepdim,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn nansum_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "nansum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::NANSUM_OUT.kernel(keys)?(keys, self_, dim, keepdim, dtype, out)
+}
+/// Backward of `std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`.
+///
+/// self: `std_backward(grad, self, result, dim, correction, keepdim)`
+struct StdBackward0 {
+    self_: SavedVariable,
+    result: SavedVariable,
+    dim: Option<Dims>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+}
+impl Function for StdBackward0 {
+    fn name(&self) -> &'static str {
+        "StdBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::std_backward(
+                grad,
+                &self_,
+                &result,
+                self.dim.as_deref(),
+                self.correction,
+                self.keepdim,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result.release();
+    }
+}
+fn std_correction(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::STD_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = StdBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
+            dim: dim.map(Dims::from_slice),
+            correction,
+            keepdim,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn std_correction_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "std")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::STD_CORRECTION_OUT.kernel(keys)?(keys, self_, dim, correction, keepdim, out)
+}
+/// Backward of `var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`.
+///
+/// self: `var_mean_backward(grads[0], grads[1], self, dim, correction, keepdim)`
+struct VarMeanBackward0 {
+    self_: SavedVariable,
+    dim: Option<Dims>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+}
+impl Function for VarMeanBackward0 {
+    fn name(&self) -> &'static str {
+        "VarMeanBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::var_mean_backward(
+                grads.at(0),
+                grads.at(1),
+                &self_,
+                self.dim.as_deref(),
+                self.correction,
+                self.keepdim,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn var_mean_correction(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::VAR_MEAN_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = VarMeanBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim: dim.map(Dims::from_slice),
+            correction,
+            keepdim,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
+fn var_mean_correction_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out0, out1], "var_mean")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::VAR_MEAN_CORRECTION_OUT
+        .kernel(keys)?(keys, self_, dim, correction, keepdim, out0, out1)
+}
+/// Backward of `std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`.
+///
+/// self: `std_mean_backward(grads[0], grads[1], self, result0, dim, correction, keepdim)`
+struct StdMeanBackward0 {
+    self_: SavedVariable,
+    result0: SavedVariable,
+    dim: Option<Dims>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+}
+impl Function for StdMeanBackward0 {
+    fn name(&self) -> &'static str {
+        "StdMeanBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let result0 = self.result0.unpack(node)?;
+            let t0 = formulas::std_mean_backward(
+                grads.at(0),
+                grads.at(1),
+                &self_,
+                &result0,
+                self.dim.as_deref(),
+                self.correction,
+                self.keepdim,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.result0.release();
+    }
+}
+fn std_mean_correction(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::STD_MEAN_CORRECTION.kernel(keys)?(keys, self_, dim, correction, keepdim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = StdMeanBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            result0: SavedVariable::output(true, &result.0, 0)?,
+            dim: dim.map(Dims::from_slice),
+            correction,
+            keepdim,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
+fn std_mean_correction_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out0, out1], "std_mean")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::STD_MEAN_CORRECTION_OUT
+        .kernel(keys)?(keys, self_, dim, correction, keepdim, out0, out1)
+}
+/// Backward of `aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`.
+///
+/// self: `aminmax_backward(grads[0], grads[1], self, dim, keepdim, min, max)`
+struct AminmaxBackward0 {
+    self_: SavedVariable,
+    dim: Option<i64>,
+    keepdim: bool,
+    min: SavedVariable,
+    max: SavedVariable,
+}
+impl Function for AminmaxBackward0 {
+    fn name(&self) -> &'static str {
+        "AminmaxBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let min = self.min.unpack(node)?;
+            let max = self.max.unpack(node)?;
+            let t0 = formulas::aminmax_backward(
+                grads.at(0),
+                grads.at(1),
+                &self_,
+                self.dim,
+                self.keepdim,
+                &min,
+                &max,
+            )?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.min.release();
+        self.max.release();
+    }
+}
+fn aminmax(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::AMINMAX.kernel(keys)?(keys, self_, dim, keepdim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AminmaxBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim,
+            keepdim,
+            min: SavedVariable::output(true, &result.0, 0)?,
+            max: SavedVariable::output(true, &result.1, 1)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
+fn aminmax_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    min: &Tensor,
+    max: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, min, max], "aminmax")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::AMINMAX_OUT.kernel(keys)?(keys, self_, dim, keepdim, min, max)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::SUM,
@@ -1225,6 +1606,66 @@ static KERNELS: &[Registration] = &[
         &op::CUMSUM_OUT,
         DispatchKey::Autograd,
         &(cumsum_out as op::CumsumOutFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANSUM,
+        DispatchKey::Autograd,
+        &(nansum as op::NansumFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::NANSUM_OUT,
+        DispatchKey::Autograd,
+        &(nansum_out as op::NansumOutFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_CORRECTION,
+        DispatchKey::Autograd,
+        &(std_correction as op::StdCorrectionFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_CORRECTION_OUT,
+        DispatchKey::Autograd,
+        &(std_correction_out as op::StdCorrectionOutFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN_CORRECTION,
+        DispatchKey::Autograd,
+        &(var_mean_correction as op::VarMeanCorrectionFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::VAR_MEAN_CORRECTION_OUT,
+        DispatchKey::Autograd,
+        &(var_mean_correction_out as op::VarMeanCorrectionOutFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN_CORRECTION,
+        DispatchKey::Autograd,
+        &(std_mean_correction as op::StdMeanCorrectionFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::STD_MEAN_CORRECTION_OUT,
+        DispatchKey::Autograd,
+        &(std_mean_correction_out as op::StdMeanCorrectionOutFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::AMINMAX,
+        DispatchKey::Autograd,
+        &(aminmax as op::AminmaxFn),
+        "autograd/src/generated/reduce.rs",
+    ),
+    Registration::new(
+        &op::AMINMAX_OUT,
+        DispatchKey::Autograd,
+        &(aminmax_out as op::AminmaxOutFn),
         "autograd/src/generated/reduce.rs",
     ),
 ];

@@ -1,0 +1,223 @@
+//! Gradients of the rarer element-wise operators.
+
+use tensor_aten::{Tensor, ops};
+use tensor_core::{Result, Scalar};
+
+use super::conj;
+
+fn zeros(x: &Tensor) -> Result<Tensor> {
+    ops::zeros_like(x, None, None, None, None, None)
+}
+
+/// `x` but for 0 where the mask holds.
+fn without(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    ops::masked_fill_scalar(x, mask, 0)
+}
+
+/// Gradient of `sinc`: (pi x cos(pi x) - sin(pi x)) / (pi x^2), 0 at 0.
+pub fn sinc_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let turned = ops::mul_scalar(x, std::f64::consts::PI)?;
+    let above = ops::sub(&ops::mul(&turned, &ops::cos(&turned)?)?, &ops::sin(&turned)?, 1)?;
+    let slope = ops::div(&above, &ops::mul(&turned, x)?)?;
+    ops::mul(grad, &conj(&without(&slope, &ops::eq_scalar(x, 0)?)?)?)
+}
+
+/// Gradient of `special_i1`: i0(x) - i1(x) / x, 1/2 at 0.
+pub fn i1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let at_zero = ops::eq_scalar(x, 0)?;
+    let safe = ops::masked_fill_scalar(x, &at_zero, 1)?;
+    let slope = ops::sub(&ops::i0(x)?, &ops::div(result, &safe)?, 1)?;
+    ops::mul(grad, &ops::masked_fill_scalar(&slope, &at_zero, 0.5)?)
+}
+
+/// Gradient of `special_i1e`: i0e(x) - i1e(x) (sign(x) + 1 / x), 1/2 at 0.
+pub fn i1e_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let at_zero = ops::eq_scalar(x, 0)?;
+    let safe = ops::masked_fill_scalar(x, &at_zero, 1)?;
+    let factor = ops::add(&ops::sign(x)?, &ops::reciprocal(&safe)?, 1)?;
+    let slope = ops::sub(&ops::special_i0e(x)?, &ops::mul(result, &factor)?, 1)?;
+    ops::mul(grad, &ops::masked_fill_scalar(&slope, &at_zero, 0.5)?)
+}
+
+/// The real part of a complex tensor, as a complex one.
+fn real(x: &Tensor) -> Result<Tensor> {
+    ops::mul_scalar(&ops::add(x, &ops::conj(x)?, 1)?, 0.5)
+}
+
+/// Gradient of `sgn`: 0 for real numbers, what turns the direction for complex ones.
+pub fn sgn_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    if !x.is_complex() {
+        return zeros(grad);
+    }
+    let modulus = ops::abs(x)?;
+    let along = ops::mul(&real(&ops::mul(grad, &ops::conj(result)?)?)?, result)?;
+    let slope = ops::div(&ops::sub(grad, &along, 1)?, &modulus)?;
+    without(&slope, &ops::eq_scalar(&modulus, 0)?)
+}
+
+/// Gradient of `polygamma`.
+pub fn polygamma_backward(grad: &Tensor, n: i64, x: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &ops::polygamma(n + 1, x)?)
+}
+
+fn first_of_max(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ops::logical_or(&ops::ge(a, b)?, &ops::isnan(b)?)
+}
+
+fn first_of_min(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ops::logical_or(&ops::le(a, b)?, &ops::isnan(b)?)
+}
+
+/// Gradient of `fmax(a, b)` with respect to `a`, which wins ties.
+pub fn fmax_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    without(grad, &ops::logical_not(&first_of_max(a, b)?)?)
+}
+
+/// Gradient of `fmax(a, b)` with respect to `b`.
+pub fn fmax_other_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    without(grad, &first_of_max(a, b)?)
+}
+
+/// Gradient of `fmin(a, b)` with respect to `a`, which wins ties.
+pub fn fmin_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    without(grad, &ops::logical_not(&first_of_min(a, b)?)?)
+}
+
+/// Gradient of `fmin(a, b)` with respect to `b`.
+pub fn fmin_other_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    without(grad, &first_of_min(a, b)?)
+}
+
+/// Gradient of `copysign` with respect to the magnitude.
+pub fn copysign_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let ratio = without(&ops::div(result, x)?, &ops::eq_scalar(x, 0)?)?;
+    ops::mul(grad, &ratio)
+}
+
+/// Gradient of `xlogy` with respect to the factor.
+pub fn xlogy_self_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let nothing = ops::logical_and(&ops::eq_scalar(x, 0)?, &ops::le_scalar(y, 0)?)?;
+    without(&ops::xlogy(grad, y)?, &nothing)
+}
+
+/// [`xlogy_self_backward`] with a number.
+pub fn xlogy_scalar_backward(grad: &Tensor, x: &Tensor, y: Scalar) -> Result<Tensor> {
+    let slope = ops::xlogy_scalar_other(grad, y)?;
+    if y.to_f64() > 0.0 { Ok(slope) } else { without(&slope, &ops::eq_scalar(x, 0)?) }
+}
+
+/// Gradient of `special_xlog1py` with respect to the factor.
+pub fn xlog1py_self_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let nothing = ops::logical_and(&ops::eq_scalar(x, 0)?, &ops::le_scalar(y, -1)?)?;
+    without(&ops::mul(&ops::log1p(y)?, grad)?, &nothing)
+}
+
+/// [`xlog1py_self_backward`] with a number.
+pub fn xlog1py_scalar_backward(grad: &Tensor, x: &Tensor, y: Scalar) -> Result<Tensor> {
+    let slope = ops::mul_scalar(grad, y.to_f64().ln_1p())?;
+    if y.to_f64() > -1.0 { Ok(slope) } else { without(&slope, &ops::eq_scalar(x, 0)?) }
+}
+
+/// Gradient of `special_zeta` of a number.
+pub fn zeta_scalar_backward(grad: &Tensor, x: Scalar, q: &Tensor) -> Result<Tensor> {
+    let next = ops::special_zeta_self_scalar(x.to_f64() + 1.0, q)?;
+    ops::mul(&ops::mul_scalar(grad, -x.to_f64())?, &next)
+}
+
+/// Gradient of `remainder` with respect to the divisor.
+pub fn remainder_other_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    ops::mul(&ops::neg(grad)?, &ops::div_tensor_mode(x, y, Some("floor"))?)
+}
+
+/// Gradient of `fmod` with respect to the divisor.
+pub fn fmod_other_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    ops::mul(&ops::neg(grad)?, &ops::div_tensor_mode(x, y, Some("trunc"))?)
+}
+
+/// Gradient of `elu_backward` with respect to the input or result.
+pub fn elu_double_backward(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    x: &Tensor,
+) -> Result<Tensor> {
+    let both = ops::mul_scalar(&ops::mul(grad, grad_output)?, input_scale)?;
+    let bend = ops::elu_backward(&both, alpha, scale, input_scale, is_result, x)?;
+    ops::mul(&bend, &ops::lt_scalar(x, 0)?)
+}
+
+/// Gradient of `celu`.
+pub fn celu_backward(grad: &Tensor, alpha: Scalar, x: &Tensor) -> Result<Tensor> {
+    ops::elu_backward(grad, alpha, 1, 1.0 / alpha.to_f64(), false, x)
+}
+
+/// Gradient of `softplus_backward` with respect to the input.
+pub fn softplus_double_backward(
+    grad: &Tensor,
+    grad_output: &Tensor,
+    x: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+) -> Result<Tensor> {
+    let scaled = ops::mul_scalar(x, beta)?;
+    let bend = ops::sigmoid_backward(&ops::mul(grad, grad_output)?, &ops::sigmoid(&scaled)?)?;
+    ops::mul_scalar(&ops::mul(&bend, &ops::lt_scalar(&scaled, threshold)?)?, beta)
+}
+
+/// Gradient of `hardshrink` and `softshrink`: nothing flows back from near zero.
+pub fn shrink_backward(grad: &Tensor, x: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    let limit = lambd.to_f64();
+    without(grad, &ops::logical_and(&ops::ge_scalar(x, -limit)?, &ops::le_scalar(x, limit)?)?)
+}
+
+/// Gradient of `hardswish_backward` with respect to the input.
+pub fn hardswish_double_backward(grad: &Tensor, grad_output: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let inside = ops::logical_and(&ops::gt_scalar(x, -3)?, &ops::lt_scalar(x, 3)?)?;
+    let both = ops::div_scalar(&ops::mul(grad, grad_output)?, 3)?;
+    ops::mul(&both, &inside)
+}
+
+/// Gradient of `nan_to_num`: nothing flows back from what was replaced.
+pub fn nan_to_num_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &ops::isfinite(x)?)
+}
+
+/// Gradient of `_prelu_kernel` with respect to the input.
+pub fn prelu_self_backward(grad: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    ops::where_self(&ops::gt_scalar(x, 0)?, grad, &ops::mul(weight, grad)?)
+}
+
+/// Gradient of `_prelu_kernel` with respect to the weight.
+pub fn prelu_weight_backward(grad: &Tensor, x: &Tensor, _weight: &Tensor) -> Result<Tensor> {
+    without(&ops::mul(x, grad)?, &ops::gt_scalar(x, 0)?)
+}
+
+/// Gradient of `log_sigmoid_backward` with respect to the input.
+pub fn log_sigmoid_double_backward(grad: &Tensor, grad_output: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let gate = ops::sigmoid(x)?;
+    let bend = ops::mul(&ops::sub_scalar(&gate, 1, 1)?, &gate)?;
+    ops::mul(&ops::mul(grad, grad_output)?, &bend)
+}
+
+/// Gradient of `rad2deg`.
+pub fn rad2deg_backward(grad: &Tensor) -> Result<Tensor> {
+    ops::mul_scalar(grad, 180.0 / std::f64::consts::PI)
+}
+
+/// Gradient of `deg2rad`.
+pub fn deg2rad_backward(grad: &Tensor) -> Result<Tensor> {
+    ops::mul_scalar(grad, std::f64::consts::PI / 180.0)
+}
+
+/// Gradient of `ldexp` with respect to the factor.
+pub fn ldexp_self_backward(grad: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &ops::pow_scalar(2.0, exponent)?)
+}
+
+/// Gradient of `ldexp` with respect to the exponent.
+pub fn ldexp_other_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
+    ops::mul_scalar(&ops::mul(grad, result)?, std::f64::consts::LN_2)
+}
