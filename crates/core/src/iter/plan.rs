@@ -85,7 +85,8 @@ impl<'a> IterConfig<'a> {
         for (i, seen) in self.operands.iter().enumerate() {
             let is_output = i < self.num_outputs;
             let Some(Seen { meta: m, tensor }) = seen else { if is_output { continue } else { return None } };
-            if m.dtype != meta.dtype || m.storage.device() != device {
+            let cast = is_output && self.static_dtype.is_some_and(|dtype| dtype != m.dtype);
+            if m.dtype != meta.dtype || m.storage.device() != device || cast {
                 return None;
             }
             if m.sizes == meta.sizes {

@@ -304,6 +304,13 @@ fn overlap_is_refused_before_anything_is_resized() {
 }
 
 #[test]
+fn a_comparison_in_place_is_cast_back() {
+    let x = dense(&[3], DType::F32);
+    let plan = IterConfig::comparison_op(Some(&x), &x, &x).build().unwrap();
+    assert_eq!((plan.dtype(0), plan.dtype(1), plan.casts().len()), (DType::Bool, DType::F32, 1));
+}
+
+#[test]
 fn dtypes_that_do_not_fit_are_refused() {
     let (f32s, f64s, ints) = (dense(&[3], DType::F32), dense(&[3], DType::F64), dense(&[3], DType::I64));
     let unsafe_cast = "result type Float can't be cast to the desired output type Long";
