@@ -15,8 +15,8 @@ fn plane(dim1: i64, dim2: i64, ndim: usize) -> Result<(usize, usize)> {
 
 /// A diagonal of each plane of two dimensions, as the last dimension: a view.
 pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let (a, b) = plane(dim1, dim2, self_.dim())?;
     let m = self_.as_impl().metadata();
+    let (a, b) = plane(dim1, dim2, m.sizes.len())?;
     let (rows, columns) = (m.sizes[a], m.sizes[b]);
     let (down, right) = (offset.saturating_neg().max(0), offset.max(0));
     let length = rows.saturating_sub(down).min(columns.saturating_sub(right)).max(0);
