@@ -216,6 +216,7 @@ pub type AttentionBackwardKernel =
 
 pub use crate::generated::kernels::*;
 pub use crate::native::indexing::IndexPlan;
+pub use crate::native::taps::{ResampleShape, Taps};
 
 /// The gradient along the middle dimension of contiguous (A, R, B) tensors, from that of the result and the result.
 pub type ScanBackwardKernel = fn(grad_input: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()>;
@@ -402,3 +403,6 @@ pub struct SgdStep {
 
 /// A step of gradient descent of many parameters.
 pub type SgdKernel = fn(slots: &[SgdSlot<'_>], step: &SgdStep) -> Result<()>;
+
+/// Fills images `out` with elements, or weighted sums of elements, of images `x`; contiguous (planes, D, H, W, channels).
+pub type ResampleKernel = fn(out: &Tensor, x: &Tensor, shape: &ResampleShape) -> Result<()>;

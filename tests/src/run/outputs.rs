@@ -182,6 +182,8 @@ impl Check<'_> {
             (IValue::IntList(got), Some(Value::IntList(want))) if got == want => Ok(()),
             (IValue::IntList(got), Some(Value::List(want))) if got.is_empty() && want.is_empty() => Ok(()),
             (IValue::DType(got), Some(Value::DType(want))) if got.name() == want => Ok(()),
+            // PyTorch's `result_type` gives the dtype's number.
+            (IValue::DType(got), Some(Value::Int(want))) if i64::from(*got as u8) == *want => Ok(()),
             (IValue::Str(got), Some(Value::Str(want))) if got == want => Ok(()),
             (got, Some(want)) => {
                 let (Some(a), Some(b)) = (scalar(got), want.scalar()) else {

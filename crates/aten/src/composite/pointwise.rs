@@ -2,12 +2,14 @@
 
 mod activation;
 mod aliases;
+mod complex;
 mod predicates;
 
 use tensor_core::{Result, Scalar, strides};
 
 pub use activation::*;
 pub use aliases::*;
+pub use complex::*;
 pub use predicates::*;
 
 use crate::{Tensor, ops};

@@ -157,5 +157,5 @@ pub fn diff(self_: &Tensor, n: i64, dim: i64, prepend: Option<&Tensor>, append: 
         let (from, to) = (ops::narrow(&x, d, 0, left)?, ops::narrow(&x, d, size - left, left)?);
         x = if x.dtype() == DType::Bool { ops::logical_xor(&to, &from)? } else { ops::sub(&to, &from, 1)? };
     }
-    if n == 0 { ops::zeros_like(&x, None, None, None, None, None) } else { Ok(x) }
+    if n == 0 { ops::clone(self_, None) } else { Ok(x) }
 }

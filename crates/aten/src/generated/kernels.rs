@@ -669,6 +669,48 @@ pub fn optim(device: Device) -> Result<&'static OptimKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("optim", device))
 }
+/// The kernels of `padding`: a column a dtype.
+pub struct PaddingKernels {
+    /// `reflection_pad`
+    pub remap: Columns<ResampleKernel>,
+    /// `reflection_pad_backward`
+    pub resample: Columns<ResampleKernel>,
+}
+impl PaddingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        remap: Columns::NONE,
+        resample: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("remap", self.remap.dtypes()), ("resample", self.resample.dtypes())]
+    }
+}
+/// A backend's kernels of `padding`: what it submits.
+pub struct PaddingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static PaddingKernels,
+}
+inventory::collect!(PaddingTable);
+/// The kernels of `padding` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn padding(device: Device) -> Result<&'static PaddingKernels> {
+    static FOUND: [OnceLock<Option<&'static PaddingKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<PaddingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("padding", device))
+}
 /// The kernels of `pointwise`: a column a dtype.
 pub struct PointwiseKernels {
     /// `abs_cpu`
@@ -1425,6 +1467,58 @@ pub fn reduce(device: Device) -> Result<&'static ReduceKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("reduce", device))
 }
+/// The kernels of `scan`: a column a dtype.
+pub struct ScanKernels {
+    /// `cummax_cpu`
+    pub cummax: Columns<SelectingKernel>,
+    /// `cummin_cpu`
+    pub cummin: Columns<SelectingKernel>,
+    /// `cumprod_out_cpu`
+    pub cumprod: Columns<ScanKernel>,
+    /// `logcumsumexp_out_cpu`
+    pub logcumsumexp: Columns<ScanKernel>,
+}
+impl ScanKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        cummax: Columns::NONE,
+        cummin: Columns::NONE,
+        cumprod: Columns::NONE,
+        logcumsumexp: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("cummax", self.cummax.dtypes()), ("cummin", self.cummin.dtypes()),
+            ("cumprod", self.cumprod.dtypes()), ("logcumsumexp", self.logcumsumexp
+            .dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `scan`: what it submits.
+pub struct ScanTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static ScanKernels,
+}
+inventory::collect!(ScanTable);
+/// The kernels of `scan` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn scan(device: Device) -> Result<&'static ScanKernels> {
+    static FOUND: [OnceLock<Option<&'static ScanKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<ScanTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("scan", device))
+}
 /// The kernels of `searching`: a column a dtype.
 pub struct SearchingKernels {
     /// `isin_default_cpu`
@@ -1648,6 +1742,54 @@ pub fn unique(device: Device) -> Result<&'static UniqueKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("unique", device))
 }
+/// The kernels of `upsampling`: a column a dtype.
+pub struct UpsamplingKernels {
+    /// `compute_indices_weights_linear`
+    pub bytes: Columns<ResampleKernel>,
+    /// `compute_indices_weights_nearest`
+    pub nearest: Columns<ResampleKernel>,
+    /// `compute_indices_weights_linear`
+    pub weighted: Columns<ResampleKernel>,
+}
+impl UpsamplingKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        bytes: Columns::NONE,
+        nearest: Columns::NONE,
+        weighted: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("bytes", self.bytes.dtypes()), ("nearest", self.nearest.dtypes()),
+            ("weighted", self.weighted.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `upsampling`: what it submits.
+pub struct UpsamplingTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static UpsamplingKernels,
+}
+inventory::collect!(UpsamplingTable);
+/// The kernels of `upsampling` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn upsampling(device: Device) -> Result<&'static UpsamplingKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static UpsamplingKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<UpsamplingTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("upsampling", device))
+}
 /// Every family that a device has kernels of, with the dtypes of each kernel.
 pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DType>)>)> {
     let mut all = Vec::new();
@@ -1693,6 +1835,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = optim(device) {
         all.push(("optim", table.coverage()));
     }
+    if let Ok(table) = padding(device) {
+        all.push(("padding", table.coverage()));
+    }
     if let Ok(table) = pointwise(device) {
         all.push(("pointwise", table.coverage()));
     }
@@ -1708,6 +1853,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = reduce(device) {
         all.push(("reduce", table.coverage()));
     }
+    if let Ok(table) = scan(device) {
+        all.push(("scan", table.coverage()));
+    }
     if let Ok(table) = searching(device) {
         all.push(("searching", table.coverage()));
     }
@@ -1722,6 +1870,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = unique(device) {
         all.push(("unique", table.coverage()));
+    }
+    if let Ok(table) = upsampling(device) {
+        all.push(("upsampling", table.coverage()));
     }
     all
 }

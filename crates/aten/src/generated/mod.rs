@@ -9,12 +9,14 @@ mod complex;
 mod convolution;
 mod copy;
 mod diagonal;
+mod distance;
 mod dropout;
 mod einsum;
 mod embedding;
 mod factory;
 mod fill;
 mod flip;
+mod foreach;
 mod histogram;
 mod indexing;
 mod joining;
@@ -22,6 +24,8 @@ mod layer_norm;
 mod loss;
 mod matmul;
 mod optim;
+mod padding;
+mod pixel;
 mod pointwise;
 mod pooling;
 mod random;
@@ -29,12 +33,15 @@ mod range;
 mod reduce;
 mod repeating;
 mod reshaping;
+mod scan;
 mod searching;
 mod softmax;
 mod sorting;
 mod splitting;
+mod statistics;
 mod triangular;
 mod unique;
+mod upsampling;
 mod view;
 mod view_copy;
 /// The typed operators, as the dispatcher knows them.
@@ -46,12 +53,14 @@ pub mod op {
     pub use super::convolution::op::*;
     pub use super::copy::op::*;
     pub use super::diagonal::op::*;
+    pub use super::distance::op::*;
     pub use super::dropout::op::*;
     pub use super::einsum::op::*;
     pub use super::embedding::op::*;
     pub use super::factory::op::*;
     pub use super::fill::op::*;
     pub use super::flip::op::*;
+    pub use super::foreach::op::*;
     pub use super::histogram::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
@@ -59,6 +68,8 @@ pub mod op {
     pub use super::loss::op::*;
     pub use super::matmul::op::*;
     pub use super::optim::op::*;
+    pub use super::padding::op::*;
+    pub use super::pixel::op::*;
     pub use super::pointwise::op::*;
     pub use super::pooling::op::*;
     pub use super::random::op::*;
@@ -66,12 +77,15 @@ pub mod op {
     pub use super::reduce::op::*;
     pub use super::repeating::op::*;
     pub use super::reshaping::op::*;
+    pub use super::scan::op::*;
     pub use super::searching::op::*;
     pub use super::softmax::op::*;
     pub use super::sorting::op::*;
     pub use super::splitting::op::*;
+    pub use super::statistics::op::*;
     pub use super::triangular::op::*;
     pub use super::unique::op::*;
+    pub use super::upsampling::op::*;
     pub use super::view::op::*;
     pub use super::view_copy::op::*;
 }
@@ -84,12 +98,14 @@ pub mod ops {
     pub use super::convolution::ops::*;
     pub use super::copy::ops::*;
     pub use super::diagonal::ops::*;
+    pub use super::distance::ops::*;
     pub use super::dropout::ops::*;
     pub use super::einsum::ops::*;
     pub use super::embedding::ops::*;
     pub use super::factory::ops::*;
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
+    pub use super::foreach::ops::*;
     pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
@@ -97,6 +113,8 @@ pub mod ops {
     pub use super::loss::ops::*;
     pub use super::matmul::ops::*;
     pub use super::optim::ops::*;
+    pub use super::padding::ops::*;
+    pub use super::pixel::ops::*;
     pub use super::pointwise::ops::*;
     pub use super::pooling::ops::*;
     pub use super::random::ops::*;
@@ -104,12 +122,15 @@ pub mod ops {
     pub use super::reduce::ops::*;
     pub use super::repeating::ops::*;
     pub use super::reshaping::ops::*;
+    pub use super::scan::ops::*;
     pub use super::searching::ops::*;
     pub use super::softmax::ops::*;
     pub use super::sorting::ops::*;
     pub use super::splitting::ops::*;
+    pub use super::statistics::ops::*;
     pub use super::triangular::ops::*;
     pub use super::unique::ops::*;
+    pub use super::upsampling::ops::*;
     pub use super::view::ops::*;
     pub use super::view_copy::ops::*;
 }
@@ -123,12 +144,14 @@ pub mod wrappers {
     pub use super::convolution::native::*;
     pub use super::copy::native::*;
     pub use super::diagonal::native::*;
+    pub use super::distance::native::*;
     pub use super::dropout::native::*;
     pub use super::einsum::native::*;
     pub use super::embedding::native::*;
     pub use super::factory::native::*;
     pub use super::fill::native::*;
     pub use super::flip::native::*;
+    pub use super::foreach::native::*;
     pub use super::histogram::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
@@ -136,6 +159,8 @@ pub mod wrappers {
     pub use super::loss::native::*;
     pub use super::matmul::native::*;
     pub use super::optim::native::*;
+    pub use super::padding::native::*;
+    pub use super::pixel::native::*;
     pub use super::pointwise::native::*;
     pub use super::pooling::native::*;
     pub use super::random::native::*;
@@ -143,19 +168,22 @@ pub mod wrappers {
     pub use super::reduce::native::*;
     pub use super::repeating::native::*;
     pub use super::reshaping::native::*;
+    pub use super::scan::native::*;
     pub use super::searching::native::*;
     pub use super::softmax::native::*;
     pub use super::sorting::native::*;
     pub use super::splitting::native::*;
+    pub use super::statistics::native::*;
     pub use super::triangular::native::*;
     pub use super::unique::native::*;
+    pub use super::upsampling::native::*;
     pub use super::view::native::*;
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "b127cd4a0e359f59";
+pub const STAMP: &str = "d31867d2635fd21d";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2100;
+pub const KERNELS: usize = 2478;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

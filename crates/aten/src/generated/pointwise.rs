@@ -8796,6 +8796,117 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type ComplexFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static COMPLEX: Op<ComplexFn> = Op::new(OpInfo {
+        name: "aten::complex",
+        schema: "complex(Tensor real, Tensor imag) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::complex")?;
+            stack.push(ops::complex(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ComplexOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static COMPLEX_OUT: Op<ComplexOutFn> = Op::new(OpInfo {
+        name: "aten::complex.out",
+        schema: "complex.out(Tensor real, Tensor imag, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::complex")?;
+            stack
+                .push(
+                    ops::complex_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PolarFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+    pub static POLAR: Op<PolarFn> = Op::new(OpInfo {
+        name: "aten::polar",
+        schema: "polar(Tensor abs, Tensor angle) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::polar")?;
+            stack.push(ops::polar(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type PolarOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+    pub static POLAR_OUT: Op<PolarOutFn> = Op::new(OpInfo {
+        name: "aten::polar.out",
+        schema: "polar.out(Tensor abs, Tensor angle, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::polar")?;
+            stack.push(ops::polar_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MvlgammaFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static MVLGAMMA: Op<MvlgammaFn> = Op::new(OpInfo {
+        name: "aten::mvlgamma",
+        schema: "mvlgamma(Tensor self, int p) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::mvlgamma")?;
+            stack.push(ops::mvlgamma(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MvlgammaFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+    pub static MVLGAMMA_: Op<MvlgammaFn_> = Op::new(OpInfo {
+        name: "aten::mvlgamma_",
+        schema: "mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::mvlgamma_")?;
+            stack.push(ops::mvlgamma_(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type MvlgammaOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
+    pub static MVLGAMMA_OUT: Op<MvlgammaOutFn> = Op::new(OpInfo {
+        name: "aten::mvlgamma.out",
+        schema: "mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::mvlgamma")?;
+            stack.push(ops::mvlgamma_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SpecialMultigammalnFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+    pub static SPECIAL_MULTIGAMMALN: Op<SpecialMultigammalnFn> = Op::new(OpInfo {
+        name: "aten::special_multigammaln",
+        schema: "special_multigammaln(Tensor self, int p) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::special_multigammaln")?;
+            stack.push(ops::special_multigammaln(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SpecialMultigammalnOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SPECIAL_MULTIGAMMALN_OUT: Op<SpecialMultigammalnOutFn> = Op::new(OpInfo {
+        name: "aten::special_multigammaln.out",
+        schema: "special_multigammaln.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::special_multigammaln")?;
+            stack
+                .push(
+                    ops::special_multigammaln_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -14743,6 +14854,90 @@ pub mod ops {
         op::LDEXP_OUT.kernel(keys)?(keys, self_, other, out)?;
         Ok(out)
     }
+    /// Complex numbers of their parts.
+    ///
+    /// `aten::complex(Tensor real, Tensor imag) -> Tensor`
+    pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(real.key_set() | imag.key_set());
+        op::COMPLEX.kernel(keys)?(keys, real, imag)
+    }
+    /// Out form of [`complex`].
+    ///
+    /// `aten::complex.out(Tensor real, Tensor imag, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn complex_out<'a>(
+        real: &Tensor,
+        imag: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(real.key_set() | imag.key_set() | out.key_set());
+        op::COMPLEX_OUT.kernel(keys)?(keys, real, imag, out)?;
+        Ok(out)
+    }
+    /// Complex numbers of their moduli and angles.
+    ///
+    /// `aten::polar(Tensor abs, Tensor angle) -> Tensor`
+    pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(abs.key_set() | angle.key_set());
+        op::POLAR.kernel(keys)?(keys, abs, angle)
+    }
+    /// Out form of [`polar`].
+    ///
+    /// `aten::polar.out(Tensor abs, Tensor angle, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn polar_out<'a>(
+        abs: &Tensor,
+        angle: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(abs.key_set() | angle.key_set() | out.key_set());
+        op::POLAR_OUT.kernel(keys)?(keys, abs, angle, out)?;
+        Ok(out)
+    }
+    /// The logarithm of the gamma function of `p` variables.
+    ///
+    /// `aten::mvlgamma(Tensor self, int p) -> Tensor`
+    pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MVLGAMMA.kernel(keys)?(keys, self_, p)
+    }
+    /// In-place form of [`mvlgamma`].
+    ///
+    /// `aten::mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)`
+    pub fn mvlgamma_<'a>(self_: &'a Tensor, p: i64) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::MVLGAMMA_.kernel(keys)?(keys, self_, p)?;
+        Ok(self_)
+    }
+    /// Out form of [`mvlgamma`].
+    ///
+    /// `aten::mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn mvlgamma_out<'a>(
+        self_: &Tensor,
+        p: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::MVLGAMMA_OUT.kernel(keys)?(keys, self_, p, out)?;
+        Ok(out)
+    }
+    /// `mvlgamma` under another name.
+    ///
+    /// `aten::special_multigammaln(Tensor self, int p) -> Tensor`
+    pub fn special_multigammaln(self_: &Tensor, p: i64) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::SPECIAL_MULTIGAMMALN.kernel(keys)?(keys, self_, p)
+    }
+    /// Out form of [`special_multigammaln`].
+    ///
+    /// `aten::special_multigammaln.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn special_multigammaln_out<'a>(
+        self_: &Tensor,
+        p: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SPECIAL_MULTIGAMMALN_OUT.kernel(keys)?(keys, self_, p, out)?;
+        Ok(out)
+    }
 }
 pub mod native {
     use super::*;
@@ -20196,6 +20391,57 @@ pub mod native {
     ) -> Result<()> {
         out::copy_into(out, &composite::pointwise::ldexp(self_, other)?)
     }
+    pub fn complex(_: DispatchKeySet, real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+        composite::pointwise::complex(real, imag)
+    }
+    pub fn complex_out(
+        _: DispatchKeySet,
+        real: &Tensor,
+        imag: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::complex(real, imag)?)
+    }
+    pub fn polar(_: DispatchKeySet, abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+        composite::pointwise::polar(abs, angle)
+    }
+    pub fn polar_out(
+        _: DispatchKeySet,
+        abs: &Tensor,
+        angle: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::polar(abs, angle)?)
+    }
+    pub fn mvlgamma(_: DispatchKeySet, self_: &Tensor, p: i64) -> Result<Tensor> {
+        composite::pointwise::mvlgamma(self_, p)
+    }
+    pub fn mvlgamma_(_: DispatchKeySet, self_: &Tensor, p: i64) -> Result<()> {
+        composite::pointwise::mvlgamma_(self_, p)
+    }
+    pub fn mvlgamma_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        p: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::mvlgamma(self_, p)?)
+    }
+    pub fn special_multigammaln(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        p: i64,
+    ) -> Result<Tensor> {
+        composite::pointwise::special_multigammaln(self_, p)
+    }
+    pub fn special_multigammaln_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        p: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::copy_into(out, &composite::pointwise::special_multigammaln(self_, p)?)
+    }
 }
 impl Tensor {
     /// See [`ops::_conj_physical`].
@@ -21887,6 +22133,14 @@ impl Tensor {
     pub fn ldexp<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::ldexp(self, &*other.into_arg()?)
     }
+    /// See [`ops::mvlgamma`].
+    pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
+        ops::mvlgamma(self, p)
+    }
+    /// See [`ops::mvlgamma_`].
+    pub fn mvlgamma_(&self, p: i64) -> Result<&Tensor> {
+        ops::mvlgamma_(self, p)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::_CONJ_PHYSICAL,
@@ -22520,6 +22774,15 @@ static OPS: &[&dyn AnyOp] = &[
     &op::FLOAT_POWER_TENSOR_SCALAR_OUT,
     &op::LDEXP,
     &op::LDEXP_OUT,
+    &op::COMPLEX,
+    &op::COMPLEX_OUT,
+    &op::POLAR,
+    &op::POLAR_OUT,
+    &op::MVLGAMMA,
+    &op::MVLGAMMA_,
+    &op::MVLGAMMA_OUT,
+    &op::SPECIAL_MULTIGAMMALN,
+    &op::SPECIAL_MULTIGAMMALN_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -28922,6 +29185,60 @@ static KERNELS: &[Registration] = &[
         &op::LDEXP_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::ldexp_out as op::LdexpOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COMPLEX,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::complex as op::ComplexFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COMPLEX_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::complex_out as op::ComplexOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLAR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::polar as op::PolarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::polar_out as op::PolarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::mvlgamma as op::MvlgammaFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::mvlgamma_ as op::MvlgammaFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::mvlgamma_out as op::MvlgammaOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_MULTIGAMMALN,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_multigammaln as op::SpecialMultigammalnFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SPECIAL_MULTIGAMMALN_OUT,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::special_multigammaln_out as op::SpecialMultigammalnOutFn),
         "aten/src/composite/pointwise.rs",
     ),
 ];

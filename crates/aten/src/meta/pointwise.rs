@@ -178,7 +178,9 @@ pub fn silu_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor) -> Result<Tens
 }
 
 /// `self` above a threshold, a number elsewhere: idempotent, so overlaps do not matter.
-pub fn threshold(out: Out<'_>, self_: &Tensor, _threshold: Scalar, _value: Scalar) -> Result<TensorIter> {
+pub fn threshold(out: Out<'_>, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<TensorIter> {
+    threshold.check_fits(self_.dtype())?;
+    value.check_fits(self_.dtype())?;
     IterConfig::unary_op(out.target(0).map(Tensor::as_impl), self_.as_impl())
         .check_mem_overlap(false)
         .promote_inputs(true)
@@ -200,8 +202,10 @@ pub fn isnan(out: Out<'_>, self_: &Tensor) -> Result<TensorIter> {
 }
 
 /// Gradient of `threshold`; kernels see the tensor, then the gradient.
-pub fn threshold_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, _threshold: Scalar) -> Result<TensorIter> {
-    iterate::binary(out, self_, grad)
+pub fn threshold_backward(out: Out<'_>, grad: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<TensorIter> {
+    let iter = iterate::binary(out, self_, grad)?;
+    threshold.check_fits(iter.common_dtype())?;
+    Ok(iter)
 }
 
 fn check_maximum(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::out::{Out, Slot, Spec};
 use crate::{Tensor, ops};
 
 /// A size list as PyTorch writes it, `[2, 3]`.
-pub(super) fn list(sizes: &[i64]) -> String {
+pub(crate) fn list(sizes: &[i64]) -> String {
     let sizes: Vec<String> = sizes.iter().map(i64::to_string).collect();
     format!("[{}]", sizes.join(", "))
 }

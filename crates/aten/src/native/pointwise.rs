@@ -371,7 +371,15 @@ pub fn elu_backward(
 /// x between two numbers.
 pub fn hardtanh(out: Out<'_>, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     check!(self_.dtype() != DType::Bool, "Bool inputs not supported for hardtanh");
-    clamp(out, self_, Some(min_val), Some(max_val))
+    let integral = self_.dtype().is_integral(false);
+    let own = |value: Scalar| if integral { Scalar::Int(value.to_i64()) } else { value };
+    let (low, high) = (own(min_val), own(max_val));
+    check!(
+        self_.dtype() != DType::U8 || (low.to_i64() >= 0 && high.to_i64() >= 0),
+        "cannot do hardtanh on an unsigned type with negative limits"
+    );
+    check!(low.to_f64() <= high.to_f64(), "min_val cannot be greater than max_val");
+    clamp(out, self_, Some(low), Some(high))
 }
 
 /// Numbers in place of no-numbers (0) and infinities (the largest and smallest ones).

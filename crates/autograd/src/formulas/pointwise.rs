@@ -205,12 +205,25 @@ pub fn pow_backward_self(grad: &Tensor, x: &Tensor, exponent: &Tensor) -> Result
     ops::where_self(&flat, &ops::zeros_like(&full, None, None, None, None, None)?, &full)
 }
 
+/// Where an exponent is a real number of at least 0.
+fn is_not_negative(exponent: &Tensor) -> Result<Tensor> {
+    if !exponent.is_complex() {
+        return ops::ge_scalar(exponent, zero());
+    }
+    let real = ops::eq_scalar(&ops::imag(exponent)?, zero())?;
+    ops::logical_and(&real, &ops::ge_scalar(&ops::real(exponent)?, zero())?)
+}
+
 /// Gradient of `x^p` with respect to `p`: x^p log x, 0 where x = 0 and p >= 0.
 pub fn pow_backward_exponent(grad: &Tensor, x: &Tensor, exponent: &Tensor, result: &Tensor) -> Result<Tensor> {
-    let at_zero = ops::eq_scalar(x, zero())?;
-    let flat =
-        if exponent.is_complex() { at_zero } else { ops::logical_and(&at_zero, &ops::ge_scalar(exponent, zero())?)? };
-    let full = ops::mul(grad, &conj(&ops::mul(result, &ops::log(x)?)?)?)?;
+    let flat = ops::logical_and(&ops::eq_scalar(x, zero())?, &is_not_negative(exponent)?)?;
+    // A complex logarithm where the power is complex, of negative numbers too.
+    let x = if x.is_complex() || !result.is_complex() {
+        x.clone()
+    } else {
+        ops::to_dtype(x, result.dtype(), false, false, None)?
+    };
+    let full = ops::mul(grad, &conj(&ops::mul(result, &ops::log(&x)?)?)?)?;
     ops::where_self(&flat, &ops::zeros_like(&full, None, None, None, None, None)?, &full)
 }
 
@@ -222,7 +235,7 @@ pub fn pow_backward_scalar_exponent(grad: &Tensor, base: Scalar, exponent: &Tens
         other => Scalar::Float(other.to_f64().ln()),
     };
     if base.equals(0.0) {
-        let flat = ops::ge_scalar(exponent, zero())?;
+        let flat = is_not_negative(exponent)?;
         let full = ops::mul(grad, &conj(&ops::mul_scalar(result, log)?)?)?;
         return ops::where_self(&flat, &ops::zeros_like(&full, None, None, None, None, None)?, &full);
     }

@@ -68,24 +68,44 @@ fn first_of_min(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::logical_or(&ops::le(a, b)?, &ops::isnan(b)?)
 }
 
-/// Gradient of `fmax(a, b)` with respect to `a`, which wins ties.
+/// `grad` but for 0 where the mask holds, and half of it on ties.
+fn shared(grad: &Tensor, a: &Tensor, b: &Tensor, loses: &Tensor) -> Result<Tensor> {
+    ops::where_self(&ops::eq(a, b)?, &ops::div_scalar(grad, 2)?, &without(grad, loses)?)
+}
+
+/// Gradient of `atan2` with respect to its first argument; nothing flows back from the origin.
+pub fn atan2_self_backward(grad: &Tensor, y: &Tensor, x: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &ops::mul(x, &inverse_square(y, x)?)?)
+}
+
+/// Gradient of `atan2` with respect to its second argument.
+pub fn atan2_other_backward(grad: &Tensor, y: &Tensor, x: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &ops::mul(&ops::neg(y)?, &inverse_square(y, x)?)?)
+}
+
+fn inverse_square(y: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let square = ops::add(&ops::mul(y, y)?, &ops::mul(x, x)?, 1)?;
+    without(&ops::reciprocal(&square)?, &ops::eq_scalar(&square, 0)?)
+}
+
+/// Gradient of `fmax(a, b)` with respect to `a`, shared on ties.
 pub fn fmax_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    without(grad, &ops::logical_not(&first_of_max(a, b)?)?)
+    shared(grad, a, b, &ops::logical_not(&first_of_max(a, b)?)?)
 }
 
 /// Gradient of `fmax(a, b)` with respect to `b`.
 pub fn fmax_other_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    without(grad, &first_of_max(a, b)?)
+    shared(grad, a, b, &first_of_max(a, b)?)
 }
 
-/// Gradient of `fmin(a, b)` with respect to `a`, which wins ties.
+/// Gradient of `fmin(a, b)` with respect to `a`, shared on ties.
 pub fn fmin_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    without(grad, &ops::logical_not(&first_of_min(a, b)?)?)
+    shared(grad, a, b, &ops::logical_not(&first_of_min(a, b)?)?)
 }
 
 /// Gradient of `fmin(a, b)` with respect to `b`.
 pub fn fmin_other_backward(grad: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    without(grad, &first_of_min(a, b)?)
+    shared(grad, a, b, &first_of_min(a, b)?)
 }
 
 /// Gradient of `copysign` with respect to the magnitude.
@@ -220,4 +240,101 @@ pub fn ldexp_self_backward(grad: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// Gradient of `ldexp` with respect to the exponent.
 pub fn ldexp_other_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
     ops::mul_scalar(&ops::mul(grad, result)?, std::f64::consts::LN_2)
+}
+
+/// A part of a complex gradient: 0 is the real one, 1 the imaginary one.
+pub fn complex_part_backward(grad: &Tensor, part: i64) -> Result<Tensor> {
+    ops::select_int(&ops::view_as_real(grad)?, -1, part)
+}
+
+/// Gradient of `polar` with respect to the modulus.
+pub fn polar_abs_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
+    complex_part_backward(&ops::mul(&ops::conj(grad)?, &ops::sgn(result)?)?, 0)
+}
+
+/// Gradient of `polar` with respect to the angle.
+pub fn polar_angle_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
+    ops::neg(&complex_part_backward(&ops::mul(&ops::conj(grad)?, result)?, 1)?)
+}
+
+/// Gradient of `mvlgamma`.
+pub fn mvlgamma_backward(grad: &Tensor, x: &Tensor, p: i64) -> Result<Tensor> {
+    let start = -(p as f64) / 2.0 + 0.5;
+    let terms = ops::arange_start_step(start, 0.5, 0.5, Some(x.dtype()), None, Some(x.device()), None)?;
+    let slopes = ops::digamma(&ops::add(&ops::unsqueeze(x, -1)?, &terms, 1)?)?;
+    ops::mul(grad, &ops::sum_dim_int_list(&slopes, Some(&[-1]), false, None)?)
+}
+
+/// Gradient of a distance with respect to the first point.
+pub fn dist_backward(grad: &Tensor, a: &Tensor, b: &Tensor, p: Scalar, result: &Tensor) -> Result<Tensor> {
+    super::vector_norm_backward(grad, &ops::sub(a, b, 1)?, result, p, None, false)
+}
+
+/// Gradient of a norm over dimensions, the 2-norm where absent.
+pub fn norm_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    result: &Tensor,
+    p: Option<Scalar>,
+    dim: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
+    super::vector_norm_backward(grad, x, result, p.unwrap_or(Scalar::Float(2.0)), Some(dim), keepdim)
+}
+
+/// Gradient of a norm of everything.
+pub fn norm_all_backward(grad: &Tensor, x: &Tensor, result: &Tensor, p: Scalar) -> Result<Tensor> {
+    super::vector_norm_backward(grad, x, result, p, None, false)
+}
+
+/// Gradient of running extrema: each hands its own to the element that it is.
+pub fn cumulative_extremum_backward(grad: &Tensor, x: &Tensor, indices: &Tensor, dim: i64) -> Result<Tensor> {
+    if x.numel() == 0 {
+        return zeros(x);
+    }
+    ops::scatter_add(&zeros(x)?, dim, indices, grad)
+}
+
+/// Sums from each element to the end of a dimension.
+fn from_end(x: &Tensor, dim: i64) -> Result<Tensor> {
+    ops::flip(&ops::cumsum(&ops::flip(x, &[dim])?, dim, None)?, &[dim])
+}
+
+/// Gradient of running products; right and twice differentiable where there are no zeros, right where there are.
+pub fn cumprod_backward(grad: &Tensor, x: &Tensor, dim: i64, result: &Tensor) -> Result<Tensor> {
+    if x.dim() == 0 || x.numel() == 0 {
+        return Ok(grad.clone());
+    }
+    let zero = ops::eq_scalar(x, 0)?;
+    if !ops::item(&ops::any(&zero)?)?.to_bool() {
+        return ops::div(&from_end(&ops::mul(grad, &conj(result)?)?, dim)?, &conj(x)?);
+    }
+    // d out[j] / d x[i] is the product of the others up to j: for each i, the running product with x[i] = 1, from i on.
+    let size = x.size(dim)?;
+    let mut slopes = Vec::new();
+    for i in 0..size {
+        let before = ops::narrow(x, dim, 0, i)?;
+        let one = ops::ones_like(&ops::narrow(x, dim, i, 1)?, None, None, None, None, None)?;
+        let after = ops::narrow(x, dim, i + 1, size - i - 1)?;
+        let others = ops::cumprod(&ops::cat(&[&before, &one, &after], dim)?, dim, None)?;
+        let reached = ops::narrow(&ops::mul(grad, &conj(&others)?)?, dim, i, size - i)?;
+        slopes.push(ops::sum_dim_int_list(&reached, Some(&[dim]), true, None)?);
+    }
+    let slopes: Vec<&Tensor> = slopes.iter().collect();
+    ops::cat(&slopes, dim)
+}
+
+/// Gradient of `logcumsumexp`.
+pub fn logcumsumexp_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
+    if x.dim() == 0 || x.numel() == 0 {
+        return Ok(grad.clone());
+    }
+    // sum over j >= i of grad[j] exp(x[i] - result[j]), the positive and the negative gradients in logarithms
+    let side = |sign: f64| {
+        let part = ops::clamp_min(&ops::mul_scalar(grad, sign)?, 0)?;
+        let logs = ops::sub(&ops::log(&part)?, result, 1)?;
+        let sums = ops::flip(&ops::logcumsumexp(&ops::flip(&logs, &[dim])?, dim)?, &[dim])?;
+        ops::exp(&ops::add(&sums, x, 1)?)
+    };
+    ops::sub(&side(1.0)?, &side(-1.0)?, 1)
 }

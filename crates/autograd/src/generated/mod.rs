@@ -7,6 +7,7 @@ mod complex;
 mod convolution;
 mod copy;
 mod diagonal;
+mod distance;
 mod dropout;
 mod einsum;
 mod embedding;
@@ -18,21 +19,25 @@ mod layer_norm;
 mod loss;
 mod matmul;
 mod optim;
+mod padding;
+mod pixel;
 mod pointwise;
 mod pooling;
 mod random;
 mod reduce;
 mod repeating;
 mod reshaping;
+mod scan;
 mod softmax;
 mod sorting;
 mod splitting;
 mod triangular;
 mod unique;
+mod upsampling;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 776usize;
+pub const KERNELS: usize = 886usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

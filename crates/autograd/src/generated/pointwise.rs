@@ -6613,12 +6613,12 @@ fn round_decimals_out(
 }
 /// Backward of `atan2(Tensor self, Tensor other) -> Tensor`.
 ///
-/// self: `grad * other / (self * self + other * other)`
+/// self: `atan2_self_backward(grad, self, other)`
 ///
-/// other: `grad * -self / (self * self + other * other)`
+/// other: `atan2_other_backward(grad, self, other)`
 struct Atan2Backward0 {
-    other: SavedVariable,
     self_: SavedVariable,
+    other: SavedVariable,
 }
 impl Function for Atan2Backward0 {
     fn name(&self) -> &'static str {
@@ -6628,31 +6628,22 @@ impl Function for Atan2Backward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let other = self.other.unpack(node)?;
             let self_ = self.self_.unpack(node)?;
-            let t0 = ops::mul(grad, &other)?;
-            let t1 = ops::mul(&self_, &self_)?;
-            let t2 = ops::mul(&other, &other)?;
-            let t3 = ops::add(&t1, &t2, 1)?;
-            let t4 = ops::div(&t0, &t3)?;
-            out.set(0, t4);
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::atan2_self_backward(grad, &self_, &other)?;
+            out.set(0, t0);
         }
         if need[1] {
             let self_ = self.self_.unpack(node)?;
             let other = self.other.unpack(node)?;
-            let t0 = ops::neg(&self_)?;
-            let t1 = ops::mul(grad, &t0)?;
-            let t2 = ops::mul(&self_, &self_)?;
-            let t3 = ops::mul(&other, &other)?;
-            let t4 = ops::add(&t2, &t3, 1)?;
-            let t5 = ops::div(&t1, &t4)?;
-            out.set(1, t5);
+            let t0 = formulas::atan2_other_backward(grad, &self_, &other)?;
+            out.set(1, t0);
         }
         Ok(out)
     }
     fn release(&self) {
-        self.other.release();
         self.self_.release();
+        self.other.release();
     }
 }
 fn atan2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -6665,8 +6656,8 @@ fn atan2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
     if needed {
         let edges = Edges::of(&[self_, other])?;
         let function = Atan2Backward0 {
-            other: SavedVariable::input(true, other)?,
             self_: SavedVariable::input(true, self_)?,
+            other: SavedVariable::input(true, other)?,
         };
         record::set_history(&record::node(edges, function), &[&result]);
     }
@@ -6684,12 +6675,12 @@ fn atan2_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_, other])?;
-    let saved_other = SavedVariable::input(true, other)?;
     let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_other = SavedVariable::input(true, other)?;
     call()?;
     let function = Atan2Backward0 {
-        other: saved_other,
         self_: saved_self_,
+        other: saved_other,
     };
     record::rebase_history(self_, &record::node(edges, function))
 }
@@ -7240,9 +7231,9 @@ fn heaviside_(keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<(
 }
 /// Backward of `nextafter(Tensor self, Tensor other) -> Tensor`.
 ///
-/// self: `not_implemented("self")`
+/// self: `grad`
 ///
-/// other: `not_implemented("other")`
+/// other: `zeros_like(grad)`
 struct NextafterBackward0 {}
 impl Function for NextafterBackward0 {
     fn name(&self) -> &'static str {
@@ -7250,15 +7241,12 @@ impl Function for NextafterBackward0 {
     }
     fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());
-        if grads.all_none() {
-            return Ok(out);
-        }
+        let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = formulas::not_implemented("self")?;
-            out.set(0, t0);
+            out.set(0, grad.clone());
         }
         if need[1] {
-            let t0 = formulas::not_implemented("other")?;
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
             out.set(1, t0);
         }
         Ok(out)
@@ -10225,6 +10213,187 @@ fn ldexp_out(
     let _below = tls::below_autograd();
     op::LDEXP_OUT.kernel(keys)?(keys, self_, other, out)
 }
+/// Backward of `complex(Tensor real, Tensor imag) -> Tensor`.
+///
+/// real: `complex_part_backward(grad, 0)`
+///
+/// imag: `complex_part_backward(grad, 1)`
+struct ComplexBackward0 {}
+impl Function for ComplexBackward0 {
+    fn name(&self) -> &'static str {
+        "ComplexBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::complex_part_backward(grad, 0)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = formulas::complex_part_backward(grad, 1)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+}
+fn complex(keys: DispatchKeySet, real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[real, imag]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::COMPLEX.kernel(keys)?(keys, real, imag)
+    }?;
+    if needed {
+        let edges = Edges::of(&[real, imag])?;
+        let function = ComplexBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn complex_out(
+    keys: DispatchKeySet,
+    real: &Tensor,
+    imag: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[real, imag, out], "complex")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::COMPLEX_OUT.kernel(keys)?(keys, real, imag, out)
+}
+/// Backward of `polar(Tensor abs, Tensor angle) -> Tensor`.
+///
+/// abs: `polar_abs_backward(grad, result)`
+///
+/// angle: `polar_angle_backward(grad, result)`
+struct PolarBackward0 {
+    result: SavedVariable,
+}
+impl Function for PolarBackward0 {
+    fn name(&self) -> &'static str {
+        "PolarBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::polar_abs_backward(grad, &result)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::polar_angle_backward(grad, &result)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+}
+fn polar(keys: DispatchKeySet, abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[abs, angle]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::POLAR.kernel(keys)?(keys, abs, angle)
+    }?;
+    if needed {
+        let edges = Edges::of(&[abs, angle])?;
+        let function = PolarBackward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn polar_out(
+    keys: DispatchKeySet,
+    abs: &Tensor,
+    angle: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[abs, angle, out], "polar")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::POLAR_OUT.kernel(keys)?(keys, abs, angle, out)
+}
+/// Backward of `mvlgamma(Tensor self, int p) -> Tensor`.
+///
+/// self: `mvlgamma_backward(grad, self, p)`
+struct MvlgammaBackward0 {
+    self_: SavedVariable,
+    p: i64,
+}
+impl Function for MvlgammaBackward0 {
+    fn name(&self) -> &'static str {
+        "MvlgammaBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::mvlgamma_backward(grad, &self_, self.p)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn mvlgamma(keys: DispatchKeySet, self_: &Tensor, p: i64) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MVLGAMMA.kernel(keys)?(keys, self_, p)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = MvlgammaBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            p,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn mvlgamma_(keys: DispatchKeySet, self_: &Tensor, p: i64) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::MVLGAMMA_.kernel(keys)?(keys, self_, p)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    let saved_p = p;
+    call()?;
+    let function = MvlgammaBackward0 {
+        self_: saved_self_,
+        p: saved_p,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn mvlgamma_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    p: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "mvlgamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MVLGAMMA_OUT.kernel(keys)?(keys, self_, p, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_CONJ_PHYSICAL,
@@ -12510,6 +12679,48 @@ static KERNELS: &[Registration] = &[
         &op::LDEXP_OUT,
         DispatchKey::Autograd,
         &(ldexp_out as op::LdexpOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COMPLEX,
+        DispatchKey::Autograd,
+        &(complex as op::ComplexFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::COMPLEX_OUT,
+        DispatchKey::Autograd,
+        &(complex_out as op::ComplexOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLAR,
+        DispatchKey::Autograd,
+        &(polar as op::PolarFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLAR_OUT,
+        DispatchKey::Autograd,
+        &(polar_out as op::PolarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA,
+        DispatchKey::Autograd,
+        &(mvlgamma as op::MvlgammaFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA_,
+        DispatchKey::Autograd,
+        &(mvlgamma_ as op::MvlgammaFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MVLGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(mvlgamma_out as op::MvlgammaOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
 ];

@@ -57,7 +57,9 @@ elementwise! {
     /// `log(x / (1 - x))`, with x at least parameter 0 away from 0 and 1 unless that is negative.
     pub fn logit<T: RealFloating>(x: T; eps: T::Op) -> T {
         let (v, one): (_, T::Op) = (x.up(), Arith::ONE);
-        let inside = v.maximum(eps).minimum(one.sub(eps));
+        let high = one.sub(eps);
+        let inside = if v < eps { eps } else { v };
+        let inside = if (v >= eps) & (v > high) { high } else { inside };
         let v = if eps < <T::Op as Arith>::ZERO { v } else { inside };
         T::down(v.div(one.sub(v)).log::<I>())
     }
