@@ -106,8 +106,10 @@ pub fn aten(families: &[(&str, Vec<&Entry>)]) -> TokenStream {
     }
 }
 
-/// Dtypes whose kernels are worth a column of their own at the highest level.
-const WIDE: [&str; 6] = ["f16", "bf16", "f32", "f64", "i32", "i64"];
+/// Dtypes whose kernels are worth a column of their own at the highest level. Every further one costs build time.
+const WIDE: [&str; 4] = ["bf16", "f32", "f64", "i64"];
+/// Dtypes whose kernels are compiled at one level only: their elements are so small that the memory rules.
+const NARROW: [&str; 4] = ["u8", "i8", "i16", "bool"];
 
 /// `backends-cpu/src/generated/FAMILY.rs`; none for a family without CPU kernels.
 pub fn cpu(family: &str, entries: &[&Entry]) -> Option<TokenStream> {
@@ -123,7 +125,11 @@ pub fn cpu(family: &str, entries: &[&Entry]) -> Option<TokenStream> {
         }
         let columns = DTYPES.iter().zip(kernel.dtypes).map(|((short, _, rust), on)| {
             let ty = ident(rust);
-            let level = ident(if WIDE.contains(short) { "I" } else { "N" });
+            let level = ident(match short {
+                short if WIDE.contains(short) => "I",
+                short if NARROW.contains(short) => "Baseline",
+                _ => "N",
+            });
             match (on, kernel.isa) {
                 (false, _) => quote!(None),
                 (true, true) => quote!(Some(#module::#name::<#level, #ty>)),
@@ -146,7 +152,7 @@ pub fn cpu(family: &str, entries: &[&Entry]) -> Option<TokenStream> {
         use crate::isa::{Baseline, Isa, Level, V3, V4, level};
         use crate::#module;
 
-        /// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+        /// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
         const fn table<I: Isa, N: Isa>() -> #structure { #structure { #(#fields),* } }
 
         // Unoptimised code gains nothing from a level, and a third of it builds in a third of the time.

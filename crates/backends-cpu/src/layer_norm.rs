@@ -213,10 +213,53 @@ fn chunk_backward<I: Isa, T: RealFloating>(
 ) {
     let length = inputs.shape.1 * inputs.shape.2;
     for i in 0..out.len() / length {
-        row_backward::<I, T>(rows::piece_mut(out, i, length), inputs, begin + i);
-        if let Some(part) = part.as_deref_mut() {
-            accumulate::<I, T>(part, inputs, begin + i);
+        let out = rows::piece_mut(out, i, length);
+        match (part.as_deref_mut(), inputs.weight) {
+            (Some(part), Some(weight)) if inputs.shape.2 == 1 => {
+                row_and_parameters::<I, T>(out, part, inputs, weight, begin + i);
+            }
+            (part, _) => {
+                row_backward::<I, T>(out, inputs, begin + i);
+                if let Some(part) = part {
+                    accumulate::<I, T>(part, inputs, begin + i);
+                }
+            }
         }
+    }
+}
+
+/// [`row_backward`] and [`accumulate`] of layer norm in one pass, the common case.
+#[inline(always)]
+fn row_and_parameters<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    part: &mut Partial<T::Op>,
+    inputs: Inputs<'_, T, T::Op>,
+    weight: &[T::Op],
+    i: usize,
+) {
+    let (grad, x, _) = inputs.row(i);
+    let (mean, rstd, k) = (inputs.mean[i], inputs.rstd[i], grad.len());
+    let own = i % inputs.shape.0 * k;
+    let weight = &weight[own..own + k];
+    let normal = |x: T| x.up().sub(mean).mul(rstd);
+    let (sum, dot) = rows::sums3(
+        grad,
+        weight,
+        x,
+        #[inline(always)]
+        |g: T, w: T::Op, x| {
+            let h = g.up().mul(w);
+            (h, h.mul(normal(x)))
+        },
+    );
+    let (a, b) = (T::Op::from_f64(sum / k as f64), T::Op::from_f64(dot / k as f64));
+    let term = mean.mul(rstd).neg();
+    let sums = part.0[own..own + k].iter_mut().zip(&mut part.1[own..own + k]);
+    for ((((out, g), w), x), (weight_sum, bias_sum)) in out.iter_mut().zip(grad).zip(weight).zip(x).zip(sums) {
+        let g = g.up();
+        *out = T::down(g.mul(*w).sub(a).sub(normal(*x).mul(b)).mul(rstd));
+        *weight_sum = weight_sum.mul_accumulate::<I>(g, x.up().mul_add::<I>(rstd, term));
+        *bias_sum = bias_sum.add(g);
     }
 }
 

@@ -10,6 +10,23 @@ use crate::{MemoryFormat, Result, bail, check};
 /// Sizes or strides: up to five dimensions without an allocation.
 pub type Dims = SmallVec<[i64; 5]>;
 
+/// The numbers of a slice. Of few, as most are, without a call that copies memory.
+#[inline]
+pub fn dims(list: &[i64]) -> Dims {
+    match *list {
+        [] => Dims::new(),
+        [a] => Dims::from_buf_and_len([a, 0, 0, 0, 0], 1),
+        [a, b] => Dims::from_buf_and_len([a, b, 0, 0, 0], 2),
+        _ => Dims::from_slice(list),
+    }
+}
+
+/// True if two lists are equal; of few numbers, as most are, without a call.
+#[inline]
+pub fn same(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 /// Writes a list of numbers as PyTorch's messages do: `[2, 3]`.
 pub fn show<T: fmt::Display>(list: &[T]) -> impl fmt::Display + use<'_, T> {
     struct Show<'a, T>(&'a [T]);

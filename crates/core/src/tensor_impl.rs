@@ -112,14 +112,14 @@ impl TensorImpl {
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
         Ok(Self::from_metadata(None, || {
-            Metadata::new(storage, dtype, Dims::from_slice(sizes), Dims::from_slice(strides), 0)
+            Metadata::new(storage, dtype, strides::dims(sizes), strides::dims(strides), 0)
         }))
     }
 
     /// The same view with a version counter of its own and no autograd: `x.data`.
     pub fn with_own_version(source: &TensorRef) -> TensorRef {
         let m = source.metadata();
-        let copy = || Metadata::new(m.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), m.offset);
+        let copy = || Metadata::new(m.storage.clone(), m.dtype, strides::dims(&m.sizes), strides::dims(&m.strides), m.offset);
         Self::from_metadata(Some(Box::default()), copy)
     }
 

@@ -10,14 +10,14 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::convolution;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
     ConvolutionKernels {
         conv_adjoint: Columns([
-            Some(convolution::conv_adjoint::<N, u8>),
-            Some(convolution::conv_adjoint::<N, i8>),
-            Some(convolution::conv_adjoint::<N, i16>),
-            Some(convolution::conv_adjoint::<I, i32>),
+            Some(convolution::conv_adjoint::<Baseline, u8>),
+            Some(convolution::conv_adjoint::<Baseline, i8>),
+            Some(convolution::conv_adjoint::<Baseline, i16>),
+            Some(convolution::conv_adjoint::<N, i32>),
             Some(convolution::conv_adjoint::<I, i64>),
             None,
             Some(convolution::conv_adjoint::<I, f32>),
@@ -30,10 +30,10 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
             None,
         ]),
         conv_forward: Columns([
-            Some(convolution::conv_forward::<N, u8>),
-            Some(convolution::conv_forward::<N, i8>),
-            Some(convolution::conv_forward::<N, i16>),
-            Some(convolution::conv_forward::<I, i32>),
+            Some(convolution::conv_forward::<Baseline, u8>),
+            Some(convolution::conv_forward::<Baseline, i8>),
+            Some(convolution::conv_forward::<Baseline, i16>),
+            Some(convolution::conv_forward::<N, i32>),
             Some(convolution::conv_forward::<I, i64>),
             None,
             Some(convolution::conv_forward::<I, f32>),
@@ -46,10 +46,10 @@ const fn table<I: Isa, N: Isa>() -> ConvolutionKernels {
             None,
         ]),
         conv_weight: Columns([
-            Some(convolution::conv_weight::<N, u8>),
-            Some(convolution::conv_weight::<N, i8>),
-            Some(convolution::conv_weight::<N, i16>),
-            Some(convolution::conv_weight::<I, i32>),
+            Some(convolution::conv_weight::<Baseline, u8>),
+            Some(convolution::conv_weight::<Baseline, i8>),
+            Some(convolution::conv_weight::<Baseline, i16>),
+            Some(convolution::conv_weight::<N, i32>),
             Some(convolution::conv_weight::<I, i64>),
             None,
             Some(convolution::conv_weight::<I, f32>),

@@ -10,21 +10,21 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::copy;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> CopyKernels {
     CopyKernels {
         copy: Columns([
-            Some(copy::copy::<N, u8>),
-            Some(copy::copy::<N, i8>),
-            Some(copy::copy::<N, i16>),
-            Some(copy::copy::<I, i32>),
+            Some(copy::copy::<Baseline, u8>),
+            Some(copy::copy::<Baseline, i8>),
+            Some(copy::copy::<Baseline, i16>),
+            Some(copy::copy::<N, i32>),
             Some(copy::copy::<I, i64>),
-            Some(copy::copy::<I, f16>),
+            Some(copy::copy::<N, f16>),
             Some(copy::copy::<I, f32>),
             Some(copy::copy::<I, f64>),
             Some(copy::copy::<N, Complex32>),
             Some(copy::copy::<N, Complex64>),
-            Some(copy::copy::<N, Bool>),
+            Some(copy::copy::<Baseline, Bool>),
             Some(copy::copy::<I, bf16>),
             Some(copy::copy::<N, ComplexHalf>),
             Some(copy::copy::<N, BComplex32>),

@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::embedding;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> EmbeddingKernels {
     EmbeddingKernels {
         embedding: Columns([
@@ -30,17 +30,17 @@ const fn table<I: Isa, N: Isa>() -> EmbeddingKernels {
             None,
         ]),
         embedding_backward: Columns([
-            Some(embedding::embedding_backward::<N, u8>),
-            Some(embedding::embedding_backward::<N, i8>),
-            Some(embedding::embedding_backward::<N, i16>),
-            Some(embedding::embedding_backward::<I, i32>),
+            Some(embedding::embedding_backward::<Baseline, u8>),
+            Some(embedding::embedding_backward::<Baseline, i8>),
+            Some(embedding::embedding_backward::<Baseline, i16>),
+            Some(embedding::embedding_backward::<N, i32>),
             Some(embedding::embedding_backward::<I, i64>),
-            Some(embedding::embedding_backward::<I, f16>),
+            Some(embedding::embedding_backward::<N, f16>),
             Some(embedding::embedding_backward::<I, f32>),
             Some(embedding::embedding_backward::<I, f64>),
             Some(embedding::embedding_backward::<N, Complex32>),
             Some(embedding::embedding_backward::<N, Complex64>),
-            Some(embedding::embedding_backward::<N, Bool>),
+            Some(embedding::embedding_backward::<Baseline, Bool>),
             Some(embedding::embedding_backward::<I, bf16>),
             None,
             None,

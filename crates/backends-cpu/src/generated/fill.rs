@@ -10,21 +10,21 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::fill;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> FillKernels {
     FillKernels {
         fill: Columns([
-            Some(fill::fill::<N, u8>),
-            Some(fill::fill::<N, i8>),
-            Some(fill::fill::<N, i16>),
-            Some(fill::fill::<I, i32>),
+            Some(fill::fill::<Baseline, u8>),
+            Some(fill::fill::<Baseline, i8>),
+            Some(fill::fill::<Baseline, i16>),
+            Some(fill::fill::<N, i32>),
             Some(fill::fill::<I, i64>),
-            Some(fill::fill::<I, f16>),
+            Some(fill::fill::<N, f16>),
             Some(fill::fill::<I, f32>),
             Some(fill::fill::<I, f64>),
             Some(fill::fill::<N, Complex32>),
             Some(fill::fill::<N, Complex64>),
-            Some(fill::fill::<N, Bool>),
+            Some(fill::fill::<Baseline, Bool>),
             Some(fill::fill::<I, bf16>),
             Some(fill::fill::<N, ComplexHalf>),
             None,

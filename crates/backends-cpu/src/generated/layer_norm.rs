@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::layer_norm;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> LayerNormKernels {
     LayerNormKernels {
         norm: Columns([
@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> LayerNormKernels {
             None,
             None,
             None,
-            Some(layer_norm::norm::<I, f16>),
+            Some(layer_norm::norm::<N, f16>),
             Some(layer_norm::norm::<I, f32>),
             Some(layer_norm::norm::<I, f64>),
             None,
@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> LayerNormKernels {
             None,
             None,
             None,
-            Some(layer_norm::norm_backward::<I, f16>),
+            Some(layer_norm::norm_backward::<N, f16>),
             Some(layer_norm::norm_backward::<I, f32>),
             Some(layer_norm::norm_backward::<I, f64>),
             None,

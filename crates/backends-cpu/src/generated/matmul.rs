@@ -10,16 +10,16 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::matmul;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> MatmulKernels {
     MatmulKernels {
         batched_gemm: Columns([
-            Some(matmul::batched_gemm::<N, u8>),
-            Some(matmul::batched_gemm::<N, i8>),
-            Some(matmul::batched_gemm::<N, i16>),
-            Some(matmul::batched_gemm::<I, i32>),
+            Some(matmul::batched_gemm::<Baseline, u8>),
+            Some(matmul::batched_gemm::<Baseline, i8>),
+            Some(matmul::batched_gemm::<Baseline, i16>),
+            Some(matmul::batched_gemm::<N, i32>),
             Some(matmul::batched_gemm::<I, i64>),
-            Some(matmul::batched_gemm::<I, f16>),
+            Some(matmul::batched_gemm::<N, f16>),
             Some(matmul::batched_gemm::<I, f32>),
             Some(matmul::batched_gemm::<I, f64>),
             Some(matmul::batched_gemm::<N, Complex32>),
@@ -30,12 +30,12 @@ const fn table<I: Isa, N: Isa>() -> MatmulKernels {
             None,
         ]),
         dot: Columns([
-            Some(matmul::dot::<N, u8>),
-            Some(matmul::dot::<N, i8>),
-            Some(matmul::dot::<N, i16>),
-            Some(matmul::dot::<I, i32>),
+            Some(matmul::dot::<Baseline, u8>),
+            Some(matmul::dot::<Baseline, i8>),
+            Some(matmul::dot::<Baseline, i16>),
+            Some(matmul::dot::<N, i32>),
             Some(matmul::dot::<I, i64>),
-            Some(matmul::dot::<I, f16>),
+            Some(matmul::dot::<N, f16>),
             Some(matmul::dot::<I, f32>),
             Some(matmul::dot::<I, f64>),
             Some(matmul::dot::<N, Complex32>),
@@ -46,12 +46,12 @@ const fn table<I: Isa, N: Isa>() -> MatmulKernels {
             None,
         ]),
         gemm: Columns([
-            Some(matmul::gemm::<N, u8>),
-            Some(matmul::gemm::<N, i8>),
-            Some(matmul::gemm::<N, i16>),
-            Some(matmul::gemm::<I, i32>),
+            Some(matmul::gemm::<Baseline, u8>),
+            Some(matmul::gemm::<Baseline, i8>),
+            Some(matmul::gemm::<Baseline, i16>),
+            Some(matmul::gemm::<N, i32>),
             Some(matmul::gemm::<I, i64>),
-            Some(matmul::gemm::<I, f16>),
+            Some(matmul::gemm::<N, f16>),
             Some(matmul::gemm::<I, f32>),
             Some(matmul::gemm::<I, f64>),
             Some(matmul::gemm::<N, Complex32>),

@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::optim;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> OptimKernels {
     OptimKernels {
         adam: Columns([
@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> OptimKernels {
             None,
             None,
             None,
-            Some(optim::adam::<I, f16>),
+            Some(optim::adam::<N, f16>),
             Some(optim::adam::<I, f32>),
             Some(optim::adam::<I, f64>),
             None,
@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> OptimKernels {
             None,
             None,
             None,
-            Some(optim::sgd::<I, f16>),
+            Some(optim::sgd::<N, f16>),
             Some(optim::sgd::<I, f32>),
             Some(optim::sgd::<I, f64>),
             None,

@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::pooling;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> PoolingKernels {
     PoolingKernels {
         avg_pool: Columns([
@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             Some(pooling::avg_pool::<I, i64>),
-            Some(pooling::avg_pool::<I, f16>),
+            Some(pooling::avg_pool::<N, f16>),
             Some(pooling::avg_pool::<I, f32>),
             Some(pooling::avg_pool::<I, f64>),
             None,
@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             Some(pooling::avg_pool_backward::<I, i64>),
-            Some(pooling::avg_pool_backward::<I, f16>),
+            Some(pooling::avg_pool_backward::<N, f16>),
             Some(pooling::avg_pool_backward::<I, f32>),
             Some(pooling::avg_pool_backward::<I, f64>),
             None,
@@ -46,17 +46,17 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
         ]),
         max_pool: Columns([
-            Some(pooling::max_pool::<N, u8>),
-            Some(pooling::max_pool::<N, i8>),
-            Some(pooling::max_pool::<N, i16>),
-            Some(pooling::max_pool::<I, i32>),
+            Some(pooling::max_pool::<Baseline, u8>),
+            Some(pooling::max_pool::<Baseline, i8>),
+            Some(pooling::max_pool::<Baseline, i16>),
+            Some(pooling::max_pool::<N, i32>),
             Some(pooling::max_pool::<I, i64>),
-            Some(pooling::max_pool::<I, f16>),
+            Some(pooling::max_pool::<N, f16>),
             Some(pooling::max_pool::<I, f32>),
             Some(pooling::max_pool::<I, f64>),
             None,
             None,
-            Some(pooling::max_pool::<N, Bool>),
+            Some(pooling::max_pool::<Baseline, Bool>),
             Some(pooling::max_pool::<I, bf16>),
             None,
             None,
@@ -67,7 +67,7 @@ const fn table<I: Isa, N: Isa>() -> PoolingKernels {
             None,
             None,
             None,
-            Some(pooling::unpool::<I, f16>),
+            Some(pooling::unpool::<N, f16>),
             Some(pooling::unpool::<I, f32>),
             Some(pooling::unpool::<I, f64>),
             None,

@@ -10,16 +10,16 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::range;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> RangeKernels {
     RangeKernels {
         arange: Columns([
-            Some(range::arange::<N, u8>),
-            Some(range::arange::<N, i8>),
-            Some(range::arange::<N, i16>),
-            Some(range::arange::<I, i32>),
+            Some(range::arange::<Baseline, u8>),
+            Some(range::arange::<Baseline, i8>),
+            Some(range::arange::<Baseline, i16>),
+            Some(range::arange::<N, i32>),
             Some(range::arange::<I, i64>),
-            Some(range::arange::<I, f16>),
+            Some(range::arange::<N, f16>),
             Some(range::arange::<I, f32>),
             Some(range::arange::<I, f64>),
             None,
@@ -30,12 +30,12 @@ const fn table<I: Isa, N: Isa>() -> RangeKernels {
             None,
         ]),
         linspace: Columns([
-            Some(range::linspace::<N, u8>),
-            Some(range::linspace::<N, i8>),
-            Some(range::linspace::<N, i16>),
-            Some(range::linspace::<I, i32>),
+            Some(range::linspace::<Baseline, u8>),
+            Some(range::linspace::<Baseline, i8>),
+            Some(range::linspace::<Baseline, i16>),
+            Some(range::linspace::<N, i32>),
             Some(range::linspace::<I, i64>),
-            Some(range::linspace::<I, f16>),
+            Some(range::linspace::<N, f16>),
             Some(range::linspace::<I, f32>),
             Some(range::linspace::<I, f64>),
             Some(range::linspace::<N, Complex32>),

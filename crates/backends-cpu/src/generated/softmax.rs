@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::softmax;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
     SoftmaxKernels {
         log_softmax: Columns([
@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             None,
-            Some(softmax::log_softmax::<I, f16>),
+            Some(softmax::log_softmax::<N, f16>),
             Some(softmax::log_softmax::<I, f32>),
             Some(softmax::log_softmax::<I, f64>),
             None,
@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             None,
-            Some(softmax::log_softmax_backward::<I, f16>),
+            Some(softmax::log_softmax_backward::<N, f16>),
             Some(softmax::log_softmax_backward::<I, f32>),
             Some(softmax::log_softmax_backward::<I, f64>),
             None,
@@ -51,7 +51,7 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             None,
-            Some(softmax::softmax::<I, f16>),
+            Some(softmax::softmax::<N, f16>),
             Some(softmax::softmax::<I, f32>),
             Some(softmax::softmax::<I, f64>),
             None,
@@ -67,7 +67,7 @@ const fn table<I: Isa, N: Isa>() -> SoftmaxKernels {
             None,
             None,
             None,
-            Some(softmax::softmax_backward::<I, f16>),
+            Some(softmax::softmax_backward::<N, f16>),
             Some(softmax::softmax_backward::<I, f32>),
             Some(softmax::softmax_backward::<I, f64>),
             None,

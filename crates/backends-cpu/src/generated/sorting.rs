@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::sorting;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> SortingKernels {
     SortingKernels {
         kthvalue: Columns([
@@ -78,12 +78,12 @@ const fn table<I: Isa, N: Isa>() -> SortingKernels {
             None,
         ]),
         topk: Columns([
-            Some(sorting::topk::<N, u8>),
-            Some(sorting::topk::<N, i8>),
-            Some(sorting::topk::<N, i16>),
-            Some(sorting::topk::<I, i32>),
+            Some(sorting::topk::<Baseline, u8>),
+            Some(sorting::topk::<Baseline, i8>),
+            Some(sorting::topk::<Baseline, i16>),
+            Some(sorting::topk::<N, i32>),
             Some(sorting::topk::<I, i64>),
-            Some(sorting::topk::<I, f16>),
+            Some(sorting::topk::<N, f16>),
             Some(sorting::topk::<I, f32>),
             Some(sorting::topk::<I, f64>),
             None,

@@ -103,9 +103,10 @@ unsafe impl Send for Addresses {}
 impl Addresses {
     fn new(pointers: &[*mut u8]) -> Self {
         let mut list = [std::ptr::null_mut(); MOST];
-        let count = pointers.len().min(MOST);
-        list[..count].copy_from_slice(&pointers[..count]);
-        Self { list, count }
+        for (to, from) in list.iter_mut().zip(pointers) {
+            *to = *from;
+        }
+        Self { list, count: pointers.len().min(MOST) }
     }
 
     fn get(&self) -> &[*mut u8] {

@@ -245,7 +245,8 @@ impl TensorIter {
 
     /// Sets the numbers that the kernel takes beside its operands.
     pub fn set_params(&mut self, params: &[Scalar]) {
-        self.plan.params = SmallVec::from_slice(params);
+        self.plan.params.clear();
+        self.plan.params.extend(params.iter().copied());
     }
 
     /// Number `i` of [`TensorIter::set_params`]; 0 where none was set.

@@ -89,7 +89,7 @@ impl<'a> IterConfig<'a> {
             if m.dtype != meta.dtype || m.storage.device() != device || cast {
                 return None;
             }
-            if m.sizes == meta.sizes {
+            if strides::same(&m.sizes, &meta.sizes) {
                 // A wrapped number's dtype counts only beside tensors with dimensions.
                 if !m.is_contiguous() || (is_number && tensor.is_wrapped_number()) {
                     return None;
@@ -307,7 +307,7 @@ impl TensorIter {
             num_outputs: config.num_outputs,
             shape: Dims::new(),
             strides: SmallVec::new(),
-            sizes: Dims::from_slice(sizes),
+            sizes: strides::dims(sizes),
             numel,
             common_dtype,
             device,
