@@ -1,4 +1,4 @@
-//! `+ - * /`, negation and `!` on tensors, as results of operators: `(&x * &w + &b)?`. The operators are in `ops`.
+//! `+ - * / % & | ^ << >>`, negation and `!` on tensors, as results of operators: `(&x * &w + &b)?`. The operators are in `ops`.
 //!
 //! The left operand is a tensor, an `f64` or `i64` before a tensor, or a `Result<Tensor>` before a tensor; the right one
 //! is whatever [`RightOperand`] says. Put `?` after a left operand that is a result when a number or another result
@@ -6,7 +6,7 @@
 //!
 //! Numbers do what they do in Python: they are wrapped in a tensor that brings its category alone to type promotion.
 
-use std::ops::{Add, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use tensor_core::{Complex, Result, Scalar, bf16, f16};
 
@@ -97,6 +97,12 @@ binary! {
     Sub sub(a, b) = ops::sub(a, &*b.beside(a)?, 1);
     Mul mul(a, b) = ops::mul(a, &*b.beside(a)?);
     Div div(a, b) = ops::div(a, &*b.beside(a)?);
+    Rem rem(a, b) = ops::remainder(a, &*b.beside(a)?);
+    BitAnd bitand(a, b) = ops::bitwise_and(a, &*b.beside(a)?);
+    BitOr bitor(a, b) = ops::bitwise_or(a, &*b.beside(a)?);
+    BitXor bitxor(a, b) = ops::bitwise_xor(a, &*b.beside(a)?);
+    Shl shl(a, b) = ops::bitwise_left_shift(a, &*b.beside(a)?);
+    Shr shr(a, b) = ops::bitwise_right_shift(a, &*b.beside(a)?);
 }
 
 /// Operators of a number and a tensor.

@@ -23,6 +23,24 @@ fn expressions_compose_over_results() -> Result<()> {
 }
 
 #[test]
+fn integers_and_truth_values_have_their_operators() -> Result<()> {
+    let (x, y) = (tensor!([6i64, -7])?, tensor!([4i64, 2])?);
+    let values = |x: Result<Tensor>| x?.to_vec::<i64>();
+    assert_eq!(values(&x % &y)?, [2, 1]);
+    assert_eq!(values(&x % 4)?, [2, 1]);
+    assert_eq!(values(&x & &y)?, [4, 0]);
+    assert_eq!(values(&x | 1)?, [7, -7]);
+    assert_eq!(values(&x ^ &y)?, [2, -5]);
+    assert_eq!(values(&x << &y)?, [96, -28]);
+    assert_eq!(values(&x >> 1)?, [3, -4]);
+    assert_eq!(values(!&x)?, [-7, 6]);
+    let both = ((&x).gt_scalar(0)? & (&y).gt_scalar(3)?)?;
+    assert_eq!(both.dtype(), DType::Bool);
+    assert!((tensor!([1.0])? & tensor!([1.0])?).is_err());
+    Ok(())
+}
+
+#[test]
 fn numbers_bring_their_category_alone() -> Result<()> {
     let ints = tensor!([1, 2], DType::U8)?;
     assert_eq!((&ints + 1)?.dtype(), DType::U8);
