@@ -102,7 +102,7 @@ dropouts! {
 /// Dropout with a node of its own: the result and the mask of what was kept.
 pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     if input.numel() == 0 {
-        return Ok((ops::clone(input, None)?, ops::empty_like(input, None, None, None, None, None)?));
+        return Ok((input.clone(), ops::empty_like(input, None, None, None, None, None)?));
     }
     if !train.unwrap_or(true) || p == 0.0 {
         let mask = ops::ones_like(input, Some(DType::Bool), None, None, None, None)?;

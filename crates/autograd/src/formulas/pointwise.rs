@@ -139,7 +139,9 @@ pub fn clamp_backward_min_max(
                 grads.0 = Some(part(&taken, &shared(min)?)?);
             }
             if need[1] {
-                let taken = ops::logical_or(&ops::gt(x, max)?, &ops::lt(max, min)?)?;
+                // Neither is taken where the lower one is no number.
+                let above = ops::logical_and(&ops::gt(x, max)?, &ops::le(min, max)?)?;
+                let taken = ops::logical_or(&above, &ops::lt(max, min)?)?;
                 grads.1 = Some(part(&taken, &shared(max)?)?);
             }
         }

@@ -3,7 +3,7 @@
 use tensor_aten::native::lanes::dim_mask;
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::{Dims, wrap_dim};
-use tensor_core::{Result, Scalar, tls};
+use tensor_core::{DType, Result, Scalar, tls};
 
 use super::conj;
 
@@ -57,6 +57,7 @@ pub fn prod_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tenso
     if x.dim() == 0 {
         return Ok(grad.clone());
     }
+    let x = &ops::to_dtype(x, grad.dtype(), false, false, None)?;
     let flat = ops::reshape(x, &[-1])?;
     if !tls::grad_enabled() {
         let zeros = ops::sum(&ops::eq_scalar(&flat, 0)?, None)?;
@@ -73,6 +74,8 @@ pub fn prod_dim_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: i64, k
     if x.dim() == 0 {
         return Ok(grad.clone());
     }
+    // In the dtype of the product, which the operator may have been told.
+    let x = &ops::to_dtype(x, grad.dtype(), false, false, None)?;
     let d = wrap_dim(dim, x.dim())?;
     let (grad, result) = if keepdim {
         (grad.clone(), result.clone())
@@ -203,7 +206,8 @@ pub fn logsumexp_backward(grad: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64
 }
 
 /// Gradient of running sums: running sums from the end.
-pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
+pub fn cumsum_backward(grad: &Tensor, dtype: DType, dim: i64) -> Result<Tensor> {
+    let grad = &ops::to_dtype(grad, dtype, false, false, None)?;
     if grad.numel() <= 1 || grad.size(dim)? == 1 {
         return Ok(grad.clone());
     }

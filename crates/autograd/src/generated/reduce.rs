@@ -957,8 +957,9 @@ fn logsumexp_out(
 }
 /// Backward of `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`.
 ///
-/// self: `cumsum_backward(grad, dim)`
+/// self: `cumsum_backward(grad, self.dtype(), dim)`
 struct CumsumBackward0 {
+    self_dtype: DType,
     dim: i64,
 }
 impl Function for CumsumBackward0 {
@@ -969,7 +970,7 @@ impl Function for CumsumBackward0 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let t0 = formulas::cumsum_backward(grad, self.dim)?;
+            let t0 = formulas::cumsum_backward(grad, self.self_dtype, self.dim)?;
             out.set(0, t0);
         }
         Ok(out)
@@ -989,7 +990,10 @@ fn cumsum(
     }?;
     if needed {
         let edges = Edges::of(&[self_])?;
-        let function = CumsumBackward0 { dim };
+        let function = CumsumBackward0 {
+            self_dtype: self_.dtype(),
+            dim,
+        };
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
@@ -1011,9 +1015,13 @@ fn cumsum_(
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_])?;
+    let saved_self_dtype = self_.dtype();
     let saved_dim = dim;
     call()?;
-    let function = CumsumBackward0 { dim: saved_dim };
+    let function = CumsumBackward0 {
+        self_dtype: saved_self_dtype,
+        dim: saved_dim,
+    };
     record::rebase_history(self_, &record::node(edges, function))
 }
 fn cumsum_out(
