@@ -237,6 +237,9 @@ fn numbers(scalars: &Tensor, count: usize) -> Result<Vec<Scalar>> {
         "Expected length of scalars to match input of length {count} but got {} instead.",
         scalars.numel()
     );
+    if scalars.is_meta() {
+        return Ok(vec![Scalar::Int(1); count]);
+    }
     (0..scalars.numel()).map(|i| ops::item(&ops::select_int(scalars, 0, i)?)).collect()
 }
 

@@ -82,7 +82,7 @@ pub fn cov(self_: &Tensor, correction: i64, fweights: Option<&Tensor>, aweights:
         None => ops::div_scalar(&products, Scalar::Int((observed - correction).max(0)))?,
         Some(freedom) => ops::div(&products, &ops::clamp_min(&freedom, 0)?)?,
     };
-    if self_.dim() < 2 { ops::reshape(&result, &[]) } else { Ok(result) }
+    ops::squeeze(&result)
 }
 
 /// The correlations of variables in rows.
@@ -98,7 +98,12 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
     }
     let deviation = ops::sqrt(&ops::diagonal(&c, 0, 0, 1)?)?;
     let rows = ops::div(&c, &ops::unsqueeze(&deviation, 1)?)?;
-    ops::div(&rows, &ops::unsqueeze(&deviation, 0)?)
+    let correlations = ops::div(&rows, &ops::unsqueeze(&deviation, 0)?)?;
+    if !correlations.is_complex() {
+        return ops::clamp(&correlations, Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.0)));
+    }
+    let parts = ops::view_as_real(&correlations)?;
+    ops::view_as_complex(&ops::clamp(&parts, Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.0)))?)
 }
 
 /// All but the last and all but the first along a dimension.
@@ -183,5 +188,5 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
 
 /// The running integral over samples `dx` apart.
 pub fn cumulative_trapezoid_dx(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    ops::mul_scalar(&ops::cumsum(&doubled(y, dim)?, dim, None)?, half(dx))
+    ops::cumsum(&ops::mul_scalar(&doubled(y, dim)?, half(dx))?, dim, None)
 }

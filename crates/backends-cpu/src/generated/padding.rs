@@ -10,7 +10,7 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::padding;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> PaddingKernels {
     PaddingKernels {
         remap: Columns([
@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> PaddingKernels {
             None,
             None,
             None,
-            Some(padding::resample::<I, f16>),
+            Some(padding::resample::<N, f16>),
             Some(padding::resample::<I, f32>),
             Some(padding::resample::<I, f64>),
             Some(padding::resample::<N, Complex32>),

@@ -10,11 +10,11 @@ use tensor_core::{
 };
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::upsampling;
-/// The kernels at level `I`; dtypes that gain nothing from the highest one are at level `N`.
+/// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> UpsamplingKernels {
     UpsamplingKernels {
         bytes: Columns([
-            Some(upsampling::bytes::<N, u8>),
+            Some(upsampling::bytes::<Baseline, u8>),
             None,
             None,
             None,
@@ -51,7 +51,7 @@ const fn table<I: Isa, N: Isa>() -> UpsamplingKernels {
             None,
             None,
             None,
-            Some(upsampling::weighted::<I, f16>),
+            Some(upsampling::weighted::<N, f16>),
             Some(upsampling::weighted::<I, f32>),
             Some(upsampling::weighted::<I, f64>),
             None,
