@@ -7,6 +7,7 @@ mod bools;
 mod child;
 mod conformance;
 mod dispatch_tables;
+mod edges;
 mod factories;
 mod indexing;
 mod kernels;
