@@ -406,3 +406,41 @@ pub type SgdKernel = fn(slots: &[SgdSlot<'_>], step: &SgdStep) -> Result<()>;
 
 /// Fills images `out` with elements, or weighted sums of elements, of images `x`; contiguous (planes, D, H, W, channels).
 pub type ResampleKernel = fn(out: &Tensor, x: &Tensor, shape: &ResampleShape) -> Result<()>;
+
+/// Images (N, C, ..) and points of a grid in them (N, points, coordinates).
+#[derive(Clone, Debug)]
+pub struct GridShape {
+    /// images
+    pub batch: usize,
+    /// their channels
+    pub channels: usize,
+    /// the images' sizes, two or three
+    pub image: Vec<usize>,
+    /// points of each image
+    pub points: usize,
+    /// 0 between two neighbours, 1 the nearest one, 2 between four
+    pub mode: i64,
+    /// what lies outside: 0 zeros, 1 the edge, 2 the image mirrored
+    pub padding: i64,
+    /// -1 and 1 are the centres of the outer elements, not their outer edges
+    pub align_corners: bool,
+}
+
+/// `out[n, c, p]`: images `x` (N, C, ..) at the points of `grid`; contiguous tensors.
+pub type GridSampleKernel = fn(out: &Tensor, x: &Tensor, grid: &Tensor, shape: &GridShape) -> Result<()>;
+
+/// The gradients of image and grid, those that are wanted, from `[grad, x, grid]`; contiguous tensors.
+pub type GridSampleBackwardKernel =
+    fn(grads: [Option<&Tensor>; 2], inputs: [&Tensor; 3], shape: &GridShape) -> Result<()>;
+
+/// The `p`-distances (B, P, R) of the rows of contiguous (B, P, M) and (B, R, M).
+pub type CdistKernel = fn(out: &Tensor, x1: &Tensor, x2: &Tensor, p: f64) -> Result<()>;
+
+/// The gradient of a [`CdistKernel`] with respect to `x1`, from `[grad, x1, x2, distances]`; contiguous tensors.
+pub type CdistBackwardKernel = fn(out: &Tensor, inputs: [&Tensor; 4], p: f64) -> Result<()>;
+
+/// The `p`-distances of each row of a contiguous (N, M) to those after it.
+pub type PdistKernel = fn(out: &Tensor, x: &Tensor, p: f64) -> Result<()>;
+
+/// The gradient of a [`PdistKernel`], from `[grad, x, distances]`; contiguous tensors.
+pub type PdistBackwardKernel = fn(out: &Tensor, inputs: [&Tensor; 3], p: f64) -> Result<()>;

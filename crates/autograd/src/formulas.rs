@@ -3,6 +3,7 @@
 
 mod attention;
 mod batch_norm;
+mod cdist;
 mod convolution;
 pub mod dims;
 mod dropout;
@@ -33,6 +34,7 @@ use tensor_core::{DType, Device, Result, bail, strides};
 
 pub use attention::*;
 pub use batch_norm::*;
+pub use cdist::*;
 pub use convolution::*;
 pub use dropout::*;
 pub use einsum::*;

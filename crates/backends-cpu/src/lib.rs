@@ -13,6 +13,7 @@
 
 mod attention;
 mod batch_norm;
+mod cdist;
 mod convolution;
 mod copy;
 mod embedding;
@@ -20,6 +21,7 @@ mod fill;
 mod flip;
 pub mod gemm;
 mod generated;
+mod grid_sampler;
 mod histogram;
 mod indexing;
 pub mod isa;

@@ -5,6 +5,7 @@
 pub mod attention;
 pub mod axes;
 pub mod batch_norm;
+pub mod cdist;
 pub mod complex;
 pub mod convolution;
 pub mod copy;
@@ -17,6 +18,7 @@ pub mod factory;
 pub mod fill;
 pub mod flip;
 pub mod foreach;
+pub mod grid_sampler;
 pub mod indexing;
 pub mod joining;
 pub mod layer_norm;

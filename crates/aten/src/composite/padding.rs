@@ -105,9 +105,9 @@ pub fn _pad_circular(self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
     Ok(out)
 }
 
-const MODES: [&str; 4] = ["constant", "reflect", "replicate", "circular"];
+const MODES: [&str; 4] = ["reflect", "replicate", "circular", "constant"];
 
-/// [`pad`] with the mode's number: constant, reflect, replicate, circular.
+/// [`pad`] with the mode's number: reflect, replicate, circular, constant.
 pub fn _pad_enum(self_: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -> Result<Tensor> {
     let (n, dims) = (self_.dim(), pad.len() / 2);
     check!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
@@ -117,20 +117,20 @@ pub fn _pad_enum(self_: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -> 
          of dimension {n}",
         pad.len()
     );
-    if mode == 0 {
+    if mode == 3 {
         return ops::constant_pad_nd(self_, pad, value.unwrap_or(0.0));
     }
     let name = usize::try_from(mode).ok().and_then(|mode| MODES.get(mode)).copied().unwrap_or("Unknown");
     check!(value.is_none_or(|value| value == 0.0), "Padding mode \"{name}\" doesn't take in value argument");
     if n == dims + 1 || n == dims + 2 {
         match (mode, dims) {
-            (1, 1) => return ops::reflection_pad1d(self_, pad),
-            (1, 2) => return ops::reflection_pad2d(self_, pad),
-            (1, 3) => return ops::reflection_pad3d(self_, pad),
-            (2, 1) => return ops::replication_pad1d(self_, pad),
-            (2, 2) => return ops::replication_pad2d(self_, pad),
-            (2, 3) => return ops::replication_pad3d(self_, pad),
-            (3, 1..=3) => return ops::_pad_circular(self_, pad),
+            (0, 1) => return ops::reflection_pad1d(self_, pad),
+            (0, 2) => return ops::reflection_pad2d(self_, pad),
+            (0, 3) => return ops::reflection_pad3d(self_, pad),
+            (1, 1) => return ops::replication_pad1d(self_, pad),
+            (1, 2) => return ops::replication_pad2d(self_, pad),
+            (1, 3) => return ops::replication_pad3d(self_, pad),
+            (2, 1..=3) => return ops::_pad_circular(self_, pad),
             _ => {}
         }
     }

@@ -42,6 +42,31 @@ macro_rules! by_size_or_factors {
     )* };
 }
 
+/// [`upsample_nearest2d_vec`] into a tensor of its dtype.
+pub fn upsample_nearest2d_vec_out(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let size = output_size(input, 2, size, scale_factors)?;
+    let scale = |d: usize| scale_factors.map(|factors| factors[d]);
+    ops::upsample_nearest2d_out(input, &size, scale(0), scale(1), out).map(drop)
+}
+
+/// [`upsample_bilinear2d_vec`] into a tensor of its dtype.
+pub fn upsample_bilinear2d_vec_out(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let size = output_size(input, 2, size, scale_factors)?;
+    let scale = |d: usize| scale_factors.map(|factors| factors[d]);
+    ops::upsample_bilinear2d_out(input, &size, align_corners, scale(0), scale(1), out).map(drop)
+}
+
 by_size_or_factors! {
     upsample_nearest1d_vec: upsample_nearest1d 1 () [0];
     upsample_nearest2d_vec: upsample_nearest2d 2 () [0, 1];

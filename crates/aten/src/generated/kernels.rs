@@ -93,6 +93,58 @@ pub fn batch_norm(device: Device) -> Result<&'static BatchNormKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("batch_norm", device))
 }
+/// The kernels of `cdist`: a column a dtype.
+pub struct CdistKernels {
+    /// `cdist`
+    pub cdist: Columns<CdistKernel>,
+    /// `cdist_backward`
+    pub cdist_backward: Columns<CdistBackwardKernel>,
+    /// `pdist`
+    pub pdist: Columns<PdistKernel>,
+    /// `pdist_backward`
+    pub pdist_backward: Columns<PdistBackwardKernel>,
+}
+impl CdistKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        cdist: Columns::NONE,
+        cdist_backward: Columns::NONE,
+        pdist: Columns::NONE,
+        pdist_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("cdist", self.cdist.dtypes()), ("cdist_backward", self.cdist_backward
+            .dtypes()), ("pdist", self.pdist.dtypes()), ("pdist_backward", self
+            .pdist_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `cdist`: what it submits.
+pub struct CdistTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static CdistKernels,
+}
+inventory::collect!(CdistTable);
+/// The kernels of `cdist` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn cdist(device: Device) -> Result<&'static CdistKernels> {
+    static FOUND: [OnceLock<Option<&'static CdistKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<CdistTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("cdist", device))
+}
 /// The kernels of `convolution`: a column a dtype.
 pub struct ConvolutionKernels {
     /// `slow_conv_transpose2d_out_cpu`
@@ -296,6 +348,53 @@ pub fn flip(device: Device) -> Result<&'static FlipKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("flip", device))
+}
+/// The kernels of `grid_sampler`: a column a dtype.
+pub struct GridSamplerKernels {
+    /// `grid_sampler_2d_cpu_kernel_impl`
+    pub sample: Columns<GridSampleKernel>,
+    /// `grid_sampler_2d_backward_cpu_kernel_impl`
+    pub sample_backward: Columns<GridSampleBackwardKernel>,
+}
+impl GridSamplerKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        sample: Columns::NONE,
+        sample_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("sample", self.sample.dtypes()), ("sample_backward", self.sample_backward
+            .dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `grid_sampler`: what it submits.
+pub struct GridSamplerTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static GridSamplerKernels,
+}
+inventory::collect!(GridSamplerTable);
+/// The kernels of `grid_sampler` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn grid_sampler(device: Device) -> Result<&'static GridSamplerKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static GridSamplerKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<GridSamplerTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize]
+        .get_or_init(find)
+        .ok_or_else(|| no_table("grid_sampler", device))
 }
 /// The kernels of `histogram`: a column a dtype.
 pub struct HistogramKernels {
@@ -1799,6 +1898,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = batch_norm(device) {
         all.push(("batch_norm", table.coverage()));
     }
+    if let Ok(table) = cdist(device) {
+        all.push(("cdist", table.coverage()));
+    }
     if let Ok(table) = convolution(device) {
         all.push(("convolution", table.coverage()));
     }
@@ -1813,6 +1915,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = flip(device) {
         all.push(("flip", table.coverage()));
+    }
+    if let Ok(table) = grid_sampler(device) {
+        all.push(("grid_sampler", table.coverage()));
     }
     if let Ok(table) = histogram(device) {
         all.push(("histogram", table.coverage()));

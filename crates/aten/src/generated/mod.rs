@@ -5,6 +5,7 @@ pub mod kernels;
 mod attention;
 mod axes;
 mod batch_norm;
+mod cdist;
 mod complex;
 mod convolution;
 mod copy;
@@ -17,6 +18,7 @@ mod factory;
 mod fill;
 mod flip;
 mod foreach;
+mod grid_sampler;
 mod histogram;
 mod indexing;
 mod joining;
@@ -49,6 +51,7 @@ pub mod op {
     pub use super::attention::op::*;
     pub use super::axes::op::*;
     pub use super::batch_norm::op::*;
+    pub use super::cdist::op::*;
     pub use super::complex::op::*;
     pub use super::convolution::op::*;
     pub use super::copy::op::*;
@@ -61,6 +64,7 @@ pub mod op {
     pub use super::fill::op::*;
     pub use super::flip::op::*;
     pub use super::foreach::op::*;
+    pub use super::grid_sampler::op::*;
     pub use super::histogram::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
@@ -94,6 +98,7 @@ pub mod ops {
     pub use super::attention::ops::*;
     pub use super::axes::ops::*;
     pub use super::batch_norm::ops::*;
+    pub use super::cdist::ops::*;
     pub use super::complex::ops::*;
     pub use super::convolution::ops::*;
     pub use super::copy::ops::*;
@@ -106,6 +111,7 @@ pub mod ops {
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
     pub use super::foreach::ops::*;
+    pub use super::grid_sampler::ops::*;
     pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
@@ -140,6 +146,7 @@ pub mod wrappers {
     pub use super::attention::native::*;
     pub use super::axes::native::*;
     pub use super::batch_norm::native::*;
+    pub use super::cdist::native::*;
     pub use super::complex::native::*;
     pub use super::convolution::native::*;
     pub use super::copy::native::*;
@@ -152,6 +159,7 @@ pub mod wrappers {
     pub use super::fill::native::*;
     pub use super::flip::native::*;
     pub use super::foreach::native::*;
+    pub use super::grid_sampler::native::*;
     pub use super::histogram::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
@@ -181,9 +189,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "142713ea2395e6b8";
+pub const STAMP: &str = "c42fbddc03e6103d";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2478;
+pub const KERNELS: usize = 2522;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

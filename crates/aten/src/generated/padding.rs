@@ -952,7 +952,7 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::_PAD_CIRCULAR.kernel(keys)?(keys, self_, pad)
     }
-    /// `pad` with the mode's number: constant, reflect, replicate, circular.
+    /// `pad` with the mode's number: reflect, replicate, circular, constant.
     ///
     /// `aten::_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor`
     pub fn _pad_enum(

@@ -424,7 +424,14 @@ pub mod native {
         padding: &[i64],
         stride: &[i64],
     ) -> Result<Tensor> {
-        composite::pixel::im2col(self_, kernel_size, dilation, padding, stride)
+        crate::native::pixel::im2col(
+            Out::Fresh,
+            self_,
+            kernel_size,
+            dilation,
+            padding,
+            stride,
+        )
     }
     pub fn im2col_out(
         _: DispatchKeySet,
@@ -435,10 +442,15 @@ pub mod native {
         stride: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pixel::im2col(self_, kernel_size, dilation, padding, stride)?,
-        )
+        crate::native::pixel::im2col(
+            Out::Into(&[out]),
+            self_,
+            kernel_size,
+            dilation,
+            padding,
+            stride,
+        )?;
+        Ok(())
     }
     pub fn col2im(
         _: DispatchKeySet,
@@ -449,7 +461,8 @@ pub mod native {
         padding: &[i64],
         stride: &[i64],
     ) -> Result<Tensor> {
-        composite::pixel::col2im(
+        crate::native::pixel::col2im(
+            Out::Fresh,
             self_,
             output_size,
             kernel_size,
@@ -468,17 +481,16 @@ pub mod native {
         stride: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pixel::col2im(
-                self_,
-                output_size,
-                kernel_size,
-                dilation,
-                padding,
-                stride,
-            )?,
-        )
+        crate::native::pixel::col2im(
+            Out::Into(&[out]),
+            self_,
+            output_size,
+            kernel_size,
+            dilation,
+            padding,
+            stride,
+        )?;
+        Ok(())
     }
 }
 static OPS: &[&dyn AnyOp] = &[
@@ -539,27 +551,51 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::IM2COL,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::im2col as op::Im2colFn),
-        "aten/src/composite/pixel.rs",
+        "aten/src/native/pixel.rs",
+    ),
+    Registration::new(
+        &op::IM2COL,
+        DispatchKey::Meta,
+        &(native::im2col as op::Im2colFn),
+        "aten/src/native/pixel.rs",
     ),
     Registration::new(
         &op::IM2COL_OUT,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::im2col_out as op::Im2colOutFn),
-        "aten/src/composite/pixel.rs",
+        "aten/src/native/pixel.rs",
+    ),
+    Registration::new(
+        &op::IM2COL_OUT,
+        DispatchKey::Meta,
+        &(native::im2col_out as op::Im2colOutFn),
+        "aten/src/native/pixel.rs",
     ),
     Registration::new(
         &op::COL2IM,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::col2im as op::Col2imFn),
-        "aten/src/composite/pixel.rs",
+        "aten/src/native/pixel.rs",
+    ),
+    Registration::new(
+        &op::COL2IM,
+        DispatchKey::Meta,
+        &(native::col2im as op::Col2imFn),
+        "aten/src/native/pixel.rs",
     ),
     Registration::new(
         &op::COL2IM_OUT,
-        DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::Cpu,
         &(native::col2im_out as op::Col2imOutFn),
-        "aten/src/composite/pixel.rs",
+        "aten/src/native/pixel.rs",
+    ),
+    Registration::new(
+        &op::COL2IM_OUT,
+        DispatchKey::Meta,
+        &(native::col2im_out as op::Col2imOutFn),
+        "aten/src/native/pixel.rs",
     ),
 ];
 inventory::submit! {

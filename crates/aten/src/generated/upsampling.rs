@@ -2407,7 +2407,7 @@ pub mod ops {
         let keys = tls::effective(input.key_set());
         op::UPSAMPLE_NEAREST2D_VEC.kernel(keys)?(keys, input, output_size, scale_factors)
     }
-    /// Out form of [`upsample_nearest2d_vec`].
+    /// `upsample_nearest2d.vec` into a tensor of its dtype.
     ///
     /// `aten::upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn upsample_nearest2d_vec_out<'a>(
@@ -2899,7 +2899,7 @@ pub mod ops {
         op::UPSAMPLE_BILINEAR2D_VEC
             .kernel(keys)?(keys, input, output_size, align_corners, scale_factors)
     }
-    /// Out form of [`upsample_bilinear2d_vec`].
+    /// `upsample_bilinear2d.vec` into a tensor of its dtype.
     ///
     /// `aten::upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
     pub fn upsample_bilinear2d_vec_out<'a>(
@@ -3771,13 +3771,11 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
+        composite::upsampling::upsample_nearest2d_vec_out(
+            input,
+            output_size,
+            scale_factors,
             out,
-            &composite::upsampling::upsample_nearest2d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
         )
     }
     pub fn upsample_nearest2d(
@@ -4270,14 +4268,12 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
+        composite::upsampling::upsample_bilinear2d_vec_out(
+            input,
+            output_size,
+            align_corners,
+            scale_factors,
             out,
-            &composite::upsampling::upsample_bilinear2d_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
         )
     }
     pub fn upsample_bilinear2d(
@@ -5121,7 +5117,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::UPSAMPLE_NEAREST2D_VEC_OUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::upsample_nearest2d_vec_out as op::UpsampleNearest2dVecOutFn),
         "aten/src/composite/upsampling.rs",
     ),
@@ -5437,7 +5433,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::UPSAMPLE_BILINEAR2D_VEC_OUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::upsample_bilinear2d_vec_out as op::UpsampleBilinear2dVecOutFn),
         "aten/src/composite/upsampling.rs",
     ),

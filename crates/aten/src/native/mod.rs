@@ -3,9 +3,11 @@
 
 pub mod attention;
 pub mod batch_norm;
+pub mod cdist;
 pub mod convolution;
 pub mod embedding;
 pub mod flip;
+pub mod grid_sampler;
 pub mod histogram;
 pub mod indexing;
 pub mod joining;
@@ -15,6 +17,7 @@ pub mod loss;
 pub mod matmul;
 pub mod optim;
 pub mod padding;
+pub mod pixel;
 pub mod pointwise;
 pub mod pooling;
 pub mod reduce;

@@ -8,7 +8,7 @@ use super::convolution::list;
 use super::taps::{Taps, format_of, resample};
 use crate::Tensor;
 use crate::kernels::{self, PaddingKernels};
-use crate::out::{Out, Spec};
+use crate::out::{Out, Spec, resize_output};
 
 /// What lies beyond the edges.
 #[derive(Clone, Copy, PartialEq)]
@@ -159,15 +159,26 @@ pub(super) fn check_scalar_type(expected: DType, found: DType) -> Result<()> {
     Ok(())
 }
 
+/// [`check_scalar_type`] of an out tensor.
+pub(super) fn check_target(out: &Out<'_>, x: &Tensor) -> Result<()> {
+    out.target(0).map_or(Ok(()), |target| check_scalar_type(x.dtype(), target.dtype()))
+}
+
 fn forward(out: Out<'_>, mode: Mode, dims: usize, x: &Tensor, padding: &[i64]) -> Result<Tensor> {
     let padding = Padding::new(mode, dims, x, padding)?;
     if !x.is_meta() {
         table(x)?.remap.get(x.dtype(), mode.name(dims, false))?;
     }
-    if let Some(target) = out.target(0).filter(|_| mode == Reflection && dims == 2) {
-        check_scalar_type(x.dtype(), target.dtype())?;
+    if mode == Reflection && dims == 2 {
+        check_target(&out, x)?;
     }
     let format = format_of(x, dims);
+    // PyTorch lays an unbatched result out anew.
+    if let Some(target) = out.target(0).filter(|_| mode == Replication && dims == 2 && x.dim() == 3) {
+        if target.dtype() == x.dtype() && target.sizes() == padding.sizes.as_slice() {
+            resize_output(target, &padding.sizes, &strides::contiguous(&padding.sizes))?;
+        }
+    }
     let slot = out.prepare(0, spec(&padding.sizes, x, format)?, &[x])?;
     if !slot.is_meta() {
         let kernel = table(x)?.remap.get(x.dtype(), mode.name(dims, false))?;
@@ -183,6 +194,9 @@ fn backward(out: Out<'_>, mode: Mode, dims: usize, grad: &Tensor, x: &Tensor, pa
         table(x)?.resample.get(grad.dtype(), mode.name(dims, true))?;
     }
     check_scalar_type(grad.dtype(), x.dtype())?;
+    if dims == 2 || (mode == Replication && dims == 3) {
+        check_target(&out, x)?;
+    }
     let format = format_of(x, dims);
     let slot = out.prepare(0, spec(x.sizes(), x, format)?, &[grad, x])?;
     if !slot.is_meta() {

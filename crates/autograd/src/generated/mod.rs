@@ -3,6 +3,7 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 mod attention;
 mod batch_norm;
+mod cdist;
 mod complex;
 mod convolution;
 mod copy;
@@ -13,6 +14,7 @@ mod einsum;
 mod embedding;
 mod fill;
 mod flip;
+mod grid_sampler;
 mod indexing;
 mod joining;
 mod layer_norm;
@@ -37,7 +39,7 @@ mod upsampling;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 886usize;
+pub const KERNELS: usize = 906usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

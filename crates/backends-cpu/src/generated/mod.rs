@@ -3,11 +3,13 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 mod attention;
 mod batch_norm;
+mod cdist;
 mod convolution;
 mod copy;
 mod embedding;
 mod fill;
 mod flip;
+mod grid_sampler;
 mod histogram;
 mod indexing;
 mod joining;

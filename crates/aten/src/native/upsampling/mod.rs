@@ -57,13 +57,14 @@ impl Resampling<'_> {
     }
 
     /// The taps of each dimension, over an image.
-    fn taps(&self, image: &[i64], wide: bool) -> Vec<Taps> {
+    fn taps(&self, image: &[i64], wide: bool, weights: DType) -> Vec<Taps> {
         let line = |d: usize| Line {
             input: image[d] as usize,
             output: self.output[d] as usize,
             scale: self.scales[d],
             align_corners: self.align_corners,
             wide,
+            weights,
         };
         (0..self.dims()).map(|d| line(d).taps(self.kind)).collect()
     }
@@ -125,7 +126,8 @@ impl Resampling<'_> {
                 // Weights of bytes are rounded to integers later.
                 dtype => dtype == DType::U8 && !self.is_nearest(),
             };
-            resample(kernel, &slot.tensor, x, format, self.taps(&x.sizes()[2..], wide))?;
+            let weights = if self.by_channels(x) { DType::F32 } else { x.dtype() };
+            resample(kernel, &slot.tensor, x, format, self.taps(&x.sizes()[2..], wide, weights))?;
         }
         slot.finish()
     }
@@ -195,7 +197,7 @@ impl Resampling<'_> {
         let strides = Some(strides::of_format(input, format)?);
         let slot = out.prepare(0, Spec { strides, ..Spec::like(input, grad) }, &[grad])?;
         if let Some(kernel) = kernel {
-            let taps = self.taps(&input[2..], dtype == DType::F64 && !self.is_nearest());
+            let taps = self.taps(&input[2..], dtype == DType::F64 && !self.is_nearest(), DType::F32);
             let taps = taps.iter().zip(&input[2..]).map(|(taps, &n)| taps.transposed(n as usize)).collect();
             resample(kernel, &slot.tensor, grad, format, taps)?;
         }

@@ -1,5 +1,7 @@
 //! Which elements of a dimension a resampled one is made of, with their weights: PyTorch's arithmetic, in its precision.
 
+use tensor_core::{DType, bf16, f16};
+
 use crate::native::taps::Taps;
 
 /// How elements between elements are made.
@@ -32,14 +34,25 @@ pub struct Line {
     pub scale: Option<f64>,
     /// the outer elements stay where they are, not the outer edges
     pub align_corners: bool,
-    /// positions and weights are f64 numbers, not f32 ones
+    /// positions are f64 numbers, not f32 ones
     pub wide: bool,
+    /// what weights are rounded to
+    pub weights: DType,
 }
 
 impl Line {
     /// Rounds to the precision of the computation.
     fn round(&self, x: f64) -> f64 {
         if self.wide { x } else { f64::from(x as f32) }
+    }
+
+    /// Rounds to the precision of weights.
+    fn weight(&self, x: f64) -> f64 {
+        match self.weights {
+            DType::F16 => f64::from(f16::from_f32(x as f32).to_f32()),
+            DType::BF16 => f64::from(bf16::from_f32(x as f32).to_f32()),
+            _ => self.round(x),
+        }
     }
 
     /// Steps in the input from one result to the next.
@@ -96,20 +109,21 @@ impl Line {
         let at = self.source(step, o).max(0.0);
         let first = (at as usize).min(self.input - 1);
         let second = (first + 1).min(self.input - 1);
-        let weight = self.round(at - first as f64).clamp(0.0, 1.0);
-        [(first, self.round(1.0 - weight)), (second, weight)]
+        let weight = self.weight(self.round(at - first as f64).clamp(0.0, 1.0));
+        [(first, self.weight(1.0 - weight)), (second, weight)]
     }
 
     fn cubic(&self, step: f64, o: usize) -> [(usize, f64); 4] {
         const A: f64 = -0.75;
         let at = self.source(step, o);
         let first = at.floor().min(self.input as f64 - 1.0);
-        let t = self.round(at - first).clamp(0.0, 1.0);
-        let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
-        let far = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
-        let weights = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)];
+        let r = |x: f64| self.weight(x);
+        let t = r(self.round(at - first).clamp(0.0, 1.0));
+        let near = |x: f64| r(r(r(r(r((A + 2.0) * x) - (A + 3.0)) * x) * x) + 1.0);
+        let far = |x: f64| r(r(r(r(r(r(A * x) - 5.0 * A) * x) + 8.0 * A) * x) - 4.0 * A);
+        let weights = [far(r(t + 1.0)), near(t), near(r(1.0 - t)), far(r(r(1.0 - t) + 1.0))];
         let last = self.input as f64 - 1.0;
-        std::array::from_fn(|i| ((first + i as f64 - 1.0).clamp(0.0, last) as usize, self.round(weights[i])))
+        std::array::from_fn(|i| ((first + i as f64 - 1.0).clamp(0.0, last) as usize, weights[i]))
     }
 
     /// All elements that a filter of `size` elements covers, widened where results lie closer than elements.
