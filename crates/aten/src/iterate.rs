@@ -140,14 +140,13 @@ fn compute(
     }
     let existed = !matches!(out, Out::Fresh);
     for i in 0..iter.num_outputs() {
-        let operand = iter.operand(i);
-        match &operand.original {
+        match iter.original(i) {
             Some(original) => {
                 let (original, computed) =
-                    (Tensor::from_impl(original.clone()), Tensor::from_impl(operand.tensor.clone()));
+                    (Tensor::from_impl(original.clone()), Tensor::from_impl(iter.tensor(i).clone()));
                 copy::copy_(&original, &computed, false)?;
             }
-            None if existed => operand.tensor.bump_version(),
+            None if existed => iter.tensor(i).bump_version(),
             None => {}
         }
     }
@@ -159,7 +158,7 @@ fn cast_operands(iter: &mut TensorIter) -> Result<()> {
     for cast in iter.casts() {
         let temporary = Tensor::from_impl(iter.temporary(cast.index)?);
         if !cast.is_output {
-            let source = Tensor::from_impl(iter.operand(cast.index).tensor.clone());
+            let source = Tensor::from_impl(iter.tensor(cast.index).clone());
             copy::copy_(&temporary, &source, false)?;
         }
         iter.set_operand(cast.index, temporary.into_impl())?;

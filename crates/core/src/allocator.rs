@@ -199,6 +199,17 @@ impl CpuAllocator {
     /// The bytes that are kept at most. None under a sanitizer, which finds a use of what was given back.
     pub const KEEP: usize = if cfg!(tensor_uncached) { 0 } else { 4 << 30 };
 
+    /// A small block: see [`is_small`].
+    #[inline(always)]
+    pub(crate) fn small(&self, nbytes: usize) -> DataPtr {
+        debug_assert!(is_small(nbytes));
+        // SAFETY: the size is below 1 KiB and the alignment a power of two.
+        let layout = unsafe { Layout::from_size_align_unchecked(nbytes, blocks::ALIGN) };
+        let block = blocks::allocate(layout);
+        // SAFETY: a block is initialised, at least `nbytes` long, and ours until `release_small`.
+        unsafe { DataPtr::new(block.as_ptr(), nbytes, Device::CPU, Deleter::Function(release_small)) }
+    }
+
     #[inline]
     fn count(&self, nbytes: usize) {
         let now = self.allocated.fetch_add(nbytes, Ordering::Relaxed) + nbytes;
@@ -206,6 +217,12 @@ impl CpuAllocator {
             self.peak.fetch_max(now, Ordering::Relaxed);
         }
     }
+}
+
+/// True for sizes that [`CpuAllocator::small`] allocates.
+#[inline]
+pub(crate) fn is_small(nbytes: usize) -> bool {
+    (1..=blocks::LARGEST).contains(&nbytes)
 }
 
 /// # Safety
@@ -322,11 +339,7 @@ impl Allocator for CpuAllocator {
             return Ok(unsafe { DataPtr::new(std::ptr::null_mut(), 0, device, Deleter::None) });
         }
         if nbytes <= blocks::LARGEST {
-            // SAFETY: the size is below 1 KiB and the alignment a power of two.
-            let layout = unsafe { Layout::from_size_align_unchecked(nbytes, blocks::ALIGN) };
-            let block = blocks::allocate(layout);
-            // SAFETY: a block is initialised, at least `nbytes` long, and ours until `release_small`.
-            return Ok(unsafe { DataPtr::new(block.as_ptr(), nbytes, device, Deleter::Function(release_small)) });
+            return Ok(self.small(nbytes));
         }
         let pointer = if nbytes > isize::MAX as usize / 2 {
             std::ptr::null_mut()

@@ -32,6 +32,22 @@ struct StorageImpl {
     data: UnsafeCell<DataPtr>,
 }
 
+impl StorageImpl {
+    #[inline(always)]
+    fn new(data: DataPtr, resizable: bool) -> Self {
+        Self {
+            lock: RawRwLock::INIT,
+            borrowed: AtomicIsize::new(0),
+            pointer: AtomicPtr::new(data.as_ptr()),
+            nbytes: AtomicUsize::new(data.nbytes()),
+            version: AtomicU32::new(0),
+            resizable: AtomicBool::new(resizable),
+            device: data.device(),
+            data: UnsafeCell::new(data),
+        }
+    }
+}
+
 // SAFETY: `data` is touched under the exclusive lock or by the last owner; every other field is atomic.
 unsafe impl Send for StorageImpl {}
 // SAFETY: as above.
@@ -44,27 +60,19 @@ impl Storage {
     /// When the device has no backend in this program, or not that much memory.
     #[inline]
     pub fn allocate(nbytes: usize, device: Device) -> Result<Self> {
-        let data = if device.is_cpu() {
-            allocator::CPU.allocate(nbytes, device)?
-        } else {
-            allocator::of(device)?.allocate(nbytes, device)?
-        };
-        Ok(Self::from_data_ptr(data, true))
+        if !device.is_cpu() {
+            return Ok(Self::from_data_ptr(allocator::of(device)?.allocate(nbytes, device)?, true));
+        }
+        if !allocator::is_small(nbytes) {
+            return Ok(Self::from_data_ptr(allocator::CPU.allocate(nbytes, device)?, true));
+        }
+        Ok(Self(Ref::new_with(|| StorageImpl::new(allocator::CPU.small(nbytes), true))))
     }
 
     /// A storage over memory that was allocated elsewhere.
     #[inline(always)]
     pub fn from_data_ptr(data: DataPtr, resizable: bool) -> Self {
-        Self(Ref::new_with(|| StorageImpl {
-            lock: RawRwLock::INIT,
-            borrowed: AtomicIsize::new(0),
-            pointer: AtomicPtr::new(data.as_ptr()),
-            nbytes: AtomicUsize::new(data.nbytes()),
-            version: AtomicU32::new(0),
-            resizable: AtomicBool::new(resizable),
-            device: data.device(),
-            data: UnsafeCell::new(data),
-        }))
+        Self(Ref::new_with(|| StorageImpl::new(data, resizable)))
     }
 
     /// A storage over a vector's memory, without a copy.

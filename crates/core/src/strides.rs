@@ -10,15 +10,22 @@ use crate::{MemoryFormat, Result, bail, check};
 /// Sizes or strides: up to five dimensions without an allocation.
 pub type Dims = SmallVec<[i64; 5]>;
 
-/// The numbers of a slice. Of few, as most are, without a call that copies memory.
+/// The numbers of a slice, built where they are wanted rather than copied there: in small calls that counts.
 #[inline]
 pub fn dims(list: &[i64]) -> Dims {
-    match *list {
-        [] => Dims::new(),
-        [a] => Dims::from_buf_and_len([a, 0, 0, 0, 0], 1),
-        [a, b] => Dims::from_buf_and_len([a, b, 0, 0, 0], 2),
-        _ => Dims::from_slice(list),
+    // No branches: what is merged from several of them is built in memory first.
+    let at = |i: usize| if i < list.len() { list[i] } else { 0 };
+    match list.len() {
+        len @ 0..=5 => Dims::from_buf_and_len([at(0), at(1), at(2), at(3), at(4)], len),
+        _ => many(list),
     }
+}
+
+/// `extern "C"`: nothing unwinds from it. A caller that had to drop what it has built so far would build it in memory first.
+#[cold]
+#[allow(improper_ctypes_definitions)]
+extern "C" fn many(list: &[i64]) -> Dims {
+    Dims::from_slice(list)
 }
 
 /// True if two lists are equal; of few numbers, as most are, without a call.

@@ -36,10 +36,11 @@ pub struct Metadata {
 impl Metadata {
     /// A view of a storage. The caller has checked that it lies within the bytes.
     #[inline(always)]
-    fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Self {
+    fn new(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Self {
         // Overflows only beside a size of 0.
         let numel = sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
-        let contiguous = strides::is_contiguous(&sizes, &strides);
+        let contiguous = strides::is_contiguous(sizes, strides);
+        let (sizes, strides) = (strides::dims(sizes), strides::dims(strides));
         Self { storage, sizes, strides, offset, numel, dtype, contiguous, previous: ptr::null_mut() }
     }
 
@@ -87,7 +88,7 @@ impl TensorImpl {
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, sizes, strides, offset)))
+        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, &sizes, &strides, offset)))
     }
 
     /// A fresh dense tensor. Its elements are initialised, with no particular value.
@@ -111,15 +112,13 @@ impl TensorImpl {
         check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
-        Ok(Self::from_metadata(None, || {
-            Metadata::new(storage, dtype, strides::dims(sizes), strides::dims(strides), 0)
-        }))
+        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, sizes, strides, 0)))
     }
 
     /// The same view with a version counter of its own and no autograd: `x.data`.
     pub fn with_own_version(source: &TensorRef) -> TensorRef {
         let m = source.metadata();
-        let copy = || Metadata::new(m.storage.clone(), m.dtype, strides::dims(&m.sizes), strides::dims(&m.strides), m.offset);
+        let copy = || Metadata::new(m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
         Self::from_metadata(Some(Box::default()), copy)
     }
 
@@ -172,7 +171,7 @@ impl TensorImpl {
             storage.device()
         );
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        let mut block = Box::new(Metadata::new(storage, dtype, sizes, strides, offset));
+        let mut block = Box::new(Metadata::new(storage, dtype, &sizes, &strides, offset));
         let mut seen = self.current.load(Ordering::Acquire);
         loop {
             block.previous = seen;

@@ -140,8 +140,8 @@ impl TensorIter {
     /// Plans the walk anew from the operands' tensors.
     pub(super) fn replan(&mut self) -> Result<()> {
         let mut table = Table::new(self.plan.sizes.len());
-        for operand in &self.plan.operands {
-            let meta = operand.metadata()?;
+        for (i, operand) in self.plan.operands.iter().enumerate() {
+            let meta = self.metadata(i)?;
             let sizes = if self.plan.static_shape { &self.plan.sizes } else { &meta.sizes };
             table.push(&self.plan.sizes, sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
         }

@@ -24,7 +24,7 @@ impl Locked<'_> {
 impl TensorIter {
     /// Locks what the kernel reads and writes. Outputs that the plan alone owns need no lock.
     ///
-    /// The plan's offsets lie within the operands' memory: it is what was planned with ([`super::Operand::metadata`] checks),
+    /// The plan's offsets lie within the operands' memory: it is what was planned with ([`TensorIter::metadata`] checks),
     /// and storages never shrink.
     ///
     /// # Errors
@@ -33,8 +33,8 @@ impl TensorIter {
     pub fn lock(&self) -> Result<Locked<'_>> {
         // What was planned with, and not what another thread makes of a tensor from here on.
         let mut metas = SmallVec::<[&Metadata; 4]>::new();
-        for operand in &self.plan.operands {
-            let meta = operand.metadata()?;
+        for (i, operand) in self.plan.operands.iter().enumerate() {
+            let meta = self.metadata(i)?;
             check!(
                 meta.dtype == operand.dtype,
                 "Found dtype {} but expected {}",
@@ -43,9 +43,10 @@ impl TensorIter {
             );
             metas.push(meta);
         }
-        let shared = self.plan.operands.iter().zip(&metas).filter_map(|(operand, meta)| {
+        let operands = self.plan.operands.iter().zip(&self.plan.tensors);
+        let shared = operands.zip(&metas).filter_map(|((operand, tensor), meta)| {
             // Nobody else can reach a tensor and a storage that have one owner: the plan.
-            let private = operand.fresh && Ref::use_count(&operand.tensor) == 1 && meta.storage.use_count() == 1;
+            let private = operand.fresh && Ref::use_count(tensor) == 1 && meta.storage.use_count() == 1;
             (!private).then_some((&meta.storage, operand.is_output))
         });
         let access = Access::lock_all(shared)?;

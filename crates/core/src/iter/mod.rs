@@ -29,10 +29,9 @@ use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, Scalar, TensorImpl, TensorRef, check};
 
-/// A tensor of a plan.
+/// What a plan knows of a tensor beside the tensor itself ([`TensorIter::tensor`]).
+#[derive(Clone, Copy)]
 pub struct Operand {
-    /// what the kernel reads or writes
-    pub tensor: TensorRef,
     /// the dtype that the kernel sees; while it is not the tensor's, a cast is due ([`TensorIter::casts`])
     pub dtype: DType,
     /// true if the kernel writes it
@@ -41,26 +40,8 @@ pub struct Operand {
     pub fresh: bool,
     /// true if the planner gave the tensor a new shape
     pub resized: bool,
-    /// the output that the caller gets, where `tensor` is a temporary of another dtype
-    pub original: Option<TensorRef>,
     /// The metadata that was planned with, by address. Blocks live as long as their tensor, so it names one block.
     planned: usize,
-}
-
-impl Operand {
-    /// What the tensor looked like when it was planned.
-    ///
-    /// # Errors
-    /// When another thread has changed the tensor's shape or storage since.
-    #[inline]
-    pub fn metadata(&self) -> Result<&Metadata> {
-        let meta = self.tensor.metadata();
-        check!(
-            std::ptr::from_ref(meta) as usize == self.planned,
-            "a tensor's metadata was changed by another thread during an operation"
-        );
-        Ok(meta)
-    }
 }
 
 /// A cast that is due before the kernel runs: see [`TensorIter::casts`].
@@ -84,11 +65,15 @@ pub struct TensorIter {
 
 struct Plan {
     operands: SmallVec<[Operand; 4]>,
+    /// What the kernel reads or writes, one an operand.
+    tensors: SmallVec<[TensorRef; 4]>,
+    /// The outputs that the caller gets, where the tensor is a temporary of another dtype; empty without any.
+    originals: Vec<Option<TensorRef>>,
     num_outputs: usize,
     /// Merged, innermost first.
     shape: Dims,
     /// In bytes: operand by operand, each with the dimensions of `shape`.
-    strides: SmallVec<[isize; 20]>,
+    strides: SmallVec<[isize; 12]>,
     /// As the user sees it.
     sizes: Dims,
     numel: i64,
@@ -187,31 +172,63 @@ impl TensorIter {
         &self.plan.operands[self.plan.num_outputs + i]
     }
 
+    /// What the kernel reads or writes as operand `i`, outputs first.
+    ///
+    /// # Panics
+    /// When there are not that many operands.
+    #[inline]
+    pub fn tensor(&self, i: usize) -> &TensorRef {
+        &self.plan.tensors[i]
+    }
+
+    /// The output that the caller gets, where operand `i` is a temporary of another dtype.
+    #[inline]
+    pub fn original(&self, i: usize) -> Option<&TensorRef> {
+        self.plan.originals.get(i)?.as_ref()
+    }
+
+    /// What the tensor of operand `i` looked like when it was planned.
+    ///
+    /// # Errors
+    /// When another thread has changed the tensor's shape or storage since.
+    ///
+    /// # Panics
+    /// When there are not that many operands.
+    #[inline]
+    pub fn metadata(&self, i: usize) -> Result<&Metadata> {
+        let meta = self.plan.tensors[i].metadata();
+        check!(
+            std::ptr::from_ref(meta) as usize == self.plan.operands[i].planned,
+            "a tensor's metadata was changed by another thread during an operation"
+        );
+        Ok(meta)
+    }
+
     /// Output `i`, as the caller of the operator gets it.
     ///
     /// # Panics
     /// When there are not that many operands.
     #[inline]
     pub fn output(&self, i: usize) -> &TensorRef {
-        let operand = &self.plan.operands[i];
-        operand.original.as_ref().unwrap_or(&operand.tensor)
+        self.original(i).unwrap_or_else(|| self.tensor(i))
     }
 
     /// The outputs, without another count of their references.
     pub fn into_outputs(mut self) -> impl Iterator<Item = TensorRef> {
         let outputs = self.plan.num_outputs;
-        let operands = mem::take(&mut self.plan.operands);
-        operands.into_iter().take(outputs).map(|operand| operand.original.unwrap_or(operand.tensor))
+        let (tensors, mut originals) = (mem::take(&mut self.plan.tensors), mem::take(&mut self.plan.originals));
+        let outputs = tensors.into_iter().take(outputs).enumerate();
+        outputs.map(move |(i, tensor)| originals.get_mut(i).and_then(Option::take).unwrap_or(tensor))
     }
 
     /// The first output, without another count of its references; `None` if the plan has no operands.
     #[inline]
     pub fn into_output(mut self) -> Option<TensorRef> {
-        if self.plan.operands.is_empty() {
+        if self.plan.tensors.is_empty() {
             return None;
         }
-        let first = self.plan.operands.swap_remove(0);
-        Some(first.original.unwrap_or(first.tensor))
+        let first = self.plan.tensors.swap_remove(0);
+        Some(self.plan.originals.first_mut().and_then(Option::take).unwrap_or(first))
     }
 
     /// Bytes from one index of each merged dimension to the next for operand `i`, innermost first; 0 where broadcast.
@@ -246,7 +263,9 @@ impl TensorIter {
     /// Sets the numbers that the kernel takes beside its operands.
     pub fn set_params(&mut self, params: &[Scalar]) {
         self.plan.params.clear();
-        self.plan.params.extend(params.iter().copied());
+        for param in params {
+            self.plan.params.push(*param);
+        }
     }
 
     /// Number `i` of [`TensorIter::set_params`]; 0 where none was set.
@@ -260,10 +279,11 @@ impl TensorIter {
     /// For each, give [`TensorIter::set_operand`] a [`TensorIter::temporary`], filled first if it is an input. Once the kernel
     /// has run, copy each output's `tensor` to its `original`. Nothing is to be done on the meta device.
     pub fn casts(&self) -> SmallVec<[Cast; 4]> {
-        let due = self.plan.operands.iter().enumerate().filter(|(_, operand)| operand.tensor.dtype() != operand.dtype);
-        due.map(|(index, operand)| Cast {
+        let tensors = self.plan.operands.iter().zip(&self.plan.tensors).enumerate();
+        let due = tensors.filter(|(_, (operand, tensor))| tensor.dtype() != operand.dtype);
+        due.map(|(index, (operand, tensor))| Cast {
             index,
-            from: operand.tensor.dtype(),
+            from: tensor.dtype(),
             to: operand.dtype,
             is_output: operand.is_output,
         })
@@ -273,7 +293,7 @@ impl TensorIter {
     /// True if no cast is due: the kernel may run.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.plan.operands.iter().all(|operand| operand.tensor.dtype() == operand.dtype)
+        self.plan.operands.iter().zip(&self.plan.tensors).all(|(operand, tensor)| tensor.dtype() == operand.dtype)
     }
 
     /// A fresh tensor for a cast of operand `i`: its shape, the dtype that the kernel sees, the order of its dimensions.
@@ -282,8 +302,7 @@ impl TensorIter {
     /// When there is no such operand, or not enough memory.
     pub fn temporary(&self, i: usize) -> Result<TensorRef> {
         check!(i < self.plan.operands.len(), "the operation has no operand {i}");
-        let operand = &self.plan.operands[i];
-        let meta = operand.metadata()?;
+        let (operand, meta) = (self.plan.operands[i], self.metadata(i)?);
         let strides = strides::dense_like(&meta.sizes, &meta.strides);
         TensorImpl::empty(Dims::from_slice(&meta.sizes), strides, operand.dtype, meta.storage.device())
     }
@@ -294,26 +313,28 @@ impl TensorIter {
     /// When the tensor has another shape than the one that it replaces, or not the dtype that the kernel sees.
     pub fn set_operand(&mut self, i: usize, tensor: TensorRef) -> Result<()> {
         check!(i < self.plan.operands.len(), "the operation has no operand {i}");
-        let operand = &mut self.plan.operands[i];
-        let meta = tensor.metadata();
+        let (operand, meta) = (self.plan.operands[i], tensor.metadata());
         check!(
             meta.dtype == operand.dtype,
             "Found dtype {} but expected {}",
             meta.dtype.cpp_name(),
             operand.dtype.cpp_name()
         );
-        let old = &operand.metadata()?.sizes;
+        let old = &self.metadata(i)?.sizes;
         check!(
             meta.sizes == *old,
             "an operand of shape {} cannot be replaced by one of shape {}",
             strides::show(old),
             strides::show(&meta.sizes)
         );
-        operand.planned = std::ptr::from_ref(meta) as usize;
-        operand.fresh = Ref::use_count(&tensor) == 1 && meta.storage.use_count() == 1;
-        let old = mem::replace(&mut operand.tensor, tensor);
-        if operand.is_output && operand.original.is_none() {
-            operand.original = Some(old);
+        let planned = std::ptr::from_ref(meta) as usize;
+        let fresh = Ref::use_count(&tensor) == 1 && meta.storage.use_count() == 1;
+        let plan = &mut *self.plan;
+        plan.operands[i] = Operand { planned, fresh, ..operand };
+        let old = mem::replace(&mut plan.tensors[i], tensor);
+        if operand.is_output {
+            plan.originals.resize(plan.num_outputs, None);
+            plan.originals[i].get_or_insert(old);
         }
         self.replan()
     }

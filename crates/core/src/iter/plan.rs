@@ -161,7 +161,7 @@ impl<'a> IterConfig<'a> {
         self.push_operands(&mut iter, &drafts, || strides_in_order(&sizes, &order))?;
         for (i, operand) in iter.plan.operands.iter().enumerate().take(self.num_outputs) {
             if operand.fresh || operand.resized {
-                let meta = operand.metadata()?;
+                let meta = iter.metadata(i)?;
                 table.fill(i, &sizes, &sizes, &seen_strides(meta, operand.dtype), operand.dtype.itemsize())?;
             }
         }
@@ -304,6 +304,8 @@ impl TensorIter {
     fn new(config: &IterConfig<'_>, sizes: &[i64], numel: i64, common_dtype: DType, device: Device) -> Self {
         let plan = Unique::new_with(|| Plan {
             operands: SmallVec::new(),
+            tensors: SmallVec::new(),
+            originals: Vec::new(),
             num_outputs: config.num_outputs,
             shape: Dims::new(),
             strides: SmallVec::new(),
@@ -334,7 +336,8 @@ impl TensorIter {
         resized: bool,
     ) {
         let planned = meta as usize;
-        self.plan.operands.push(Operand { tensor, dtype, is_output, fresh, resized, original: None, planned });
+        self.plan.operands.push(Operand { dtype, is_output, fresh, resized, planned });
+        self.plan.tensors.push(tensor);
     }
 
     /// Pushes an output that the planner allocates.
