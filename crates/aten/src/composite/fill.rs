@@ -34,12 +34,12 @@ pub fn fill_(self_: &Tensor, value: &Tensor) -> Result<()> {
         "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
-    tensor_core::overlap::assert_no_internal_overlap(self_.as_impl())?;
-    if self_.device() != value.device() || self_.is_meta() {
-        ops::copy_(self_, value, false)?;
-        return Ok(());
+    if self_.device() != value.device() && !self_.is_meta() {
+        return fill_scalar_(self_, super::copy::item(value)?);
     }
-    fill_scalar_(self_, super::copy::item(value)?)
+    let shared = self_.storage().ptr_eq(value.storage());
+    let value = if shared { ops::clone(value, None)? } else { value.clone() };
+    ops::copy_(self_, &value, false).map(drop)
 }
 
 /// A tensor in the image of another, every element a number.

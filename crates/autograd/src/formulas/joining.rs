@@ -9,8 +9,11 @@ use super::handle_r_to_c;
 /// Gradients of `cat`: the slices that the tensors became. A 1-d tensor without elements became none.
 pub fn cat_tensors_backward(grad: &Tensor, sizes: &[Dims], dtypes: &[DType], dim: i64) -> Result<Vec<Option<Tensor>>> {
     let legacy = |sizes: &Dims| sizes.as_slice() == [0];
-    let ndim = sizes.iter().find(|sizes| !legacy(sizes)).map_or(1, |sizes| sizes.len());
-    let d = wrap_dim(dim, ndim)?;
+    // Where all became none, any dimension will do.
+    let d = match sizes.iter().find(|sizes| !legacy(sizes)) {
+        Some(sizes) => wrap_dim(dim, sizes.len())?,
+        None => 0,
+    };
     let mut start = 0;
     let mut grads = Vec::with_capacity(sizes.len());
     for (sizes, &dtype) in sizes.iter().zip(dtypes) {
