@@ -444,3 +444,67 @@ pub type PdistKernel = fn(out: &Tensor, x: &Tensor, p: f64) -> Result<()>;
 
 /// The gradient of a [`PdistKernel`], from `[grad, x, distances]`; contiguous tensors.
 pub type PdistBackwardKernel = fn(out: &Tensor, inputs: [&Tensor; 3], p: f64) -> Result<()>;
+
+/// What a loss of one class takes beside `x` (N, C).
+#[derive(Clone, Copy)]
+pub struct MarginLoss<'a> {
+    /// the class of each sample, i64 (N)
+    pub target: &'a Tensor,
+    /// weights of the classes
+    pub weight: Option<&'a Tensor>,
+    /// the exponent, 1 or 2
+    pub p: i64,
+    /// how far scores should be apart
+    pub margin: f64,
+    /// 0 for each loss, 1 for their mean, 2 for their sum
+    pub reduction: i64,
+}
+
+/// `out` (N) or one element from scores `x` (N, C).
+pub type MarginLossKernel = fn(out: &Tensor, x: &Tensor, loss: MarginLoss<'_>) -> Result<()>;
+
+/// The gradient of a [`MarginLossKernel`], a contiguous (N, C); `grad` has one element or N.
+pub type MarginLossBackwardKernel = fn(out: &Tensor, grad: &Tensor, x: &Tensor, loss: MarginLoss<'_>) -> Result<()>;
+
+/// `out` (N) or one element, and 1 where targets are, from contiguous scores and i64 targets (N, C).
+pub type MultilabelLossKernel =
+    fn(out: &Tensor, is_target: &Tensor, x: &Tensor, target: &Tensor, reduction: i64) -> Result<()>;
+
+/// The gradient of a [`MultilabelLossKernel`], from `[grad, x, target, is_target]`.
+pub type MultilabelLossBackwardKernel = fn(out: &Tensor, inputs: [&Tensor; 4], reduction: i64) -> Result<()>;
+
+/// Windows at random places, over two or three dimensions.
+#[derive(Clone, Debug)]
+pub struct FractionalShape {
+    /// images times channels
+    pub planes: usize,
+    /// the images' sizes
+    pub image: Vec<usize>,
+    /// sizes of what comes out
+    pub result: Vec<usize>,
+    /// the windows' sizes
+    pub kernel: Vec<usize>,
+}
+
+/// The largest elements of windows of `x`, and their places in the planes (i64); `samples` has a number for each plane and
+/// dimension. Contiguous tensors.
+pub type FractionalPoolKernel =
+    fn(values: &Tensor, indices: &Tensor, x: &Tensor, samples: &Tensor, shape: &FractionalShape) -> Result<()>;
+
+/// Bags of indices of rows.
+#[derive(Clone, Copy)]
+pub struct Bags<'a> {
+    /// where bags start, and where the last one ends
+    pub starts: &'a [i64],
+    /// all indices, i64
+    pub indices: &'a Tensor,
+    /// a factor for each index
+    pub weights: Option<&'a Tensor>,
+    /// 0 sums, 1 averages, 2 takes the largest elements
+    pub mode: i64,
+    /// an index that counts nowhere, or -1
+    pub padding_idx: i64,
+}
+
+/// `out` (bags, D) from the rows of `table` (V, D), and the indices of the largest elements in `places` (i64, like `out`).
+pub type EmbeddingBagKernel = fn(out: &Tensor, places: &Tensor, table: &Tensor, bags: Bags<'_>) -> Result<()>;

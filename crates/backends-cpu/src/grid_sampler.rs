@@ -21,10 +21,10 @@ struct Taps {
     speed: f64,
 }
 
-/// Rounds to the precision of `O`: sums, products and quotients of its numbers become its own.
+/// Rounds to the precision of `T`: sums, products and quotients of its numbers become its own.
 #[inline(always)]
-fn round<O: Math + Real>(x: f64) -> f64 {
-    O::from_f64(x).to_f64()
+fn round<T: RealFloating>(x: f64) -> f64 {
+    T::down(T::Op::from_f64(x)).up().to_f64()
 }
 
 /// One dimension of an image.
@@ -36,13 +36,13 @@ struct Line {
 
 impl Line {
     /// Where a coordinate (-1 to 1) lies, and the slope of that.
-    fn position<O: Math + Real>(&self, coordinate: f64) -> (f64, f64) {
+    fn position<T: RealFloating>(&self, coordinate: f64) -> (f64, f64) {
         if self.align_corners {
-            let at = round::<O>(round::<O>(round::<O>(coordinate + 1.0) / 2.0) * (self.size - 1.0));
+            let at = round::<T>(round::<T>(round::<T>(coordinate + 1.0) / 2.0) * (self.size - 1.0));
             (at, (self.size - 1.0) / 2.0)
         } else {
-            let grown = round::<O>(round::<O>(coordinate + 1.0) * self.size);
-            (round::<O>(grown - 1.0) / 2.0, self.size / 2.0)
+            let grown = round::<T>(round::<T>(coordinate + 1.0) * self.size);
+            (round::<T>(grown - 1.0) / 2.0, self.size / 2.0)
         }
     }
 
@@ -57,29 +57,29 @@ impl Line {
         }
     }
 
-    fn reflect<O: Math + Real>(&self, at: f64) -> (f64, f64) {
+    fn reflect<T: RealFloating>(&self, at: f64) -> (f64, f64) {
         let (low, high) = if self.align_corners { (0.0, self.size - 1.0) } else { (-0.5, self.size - 0.5) };
         let span = high - low;
         if span == 0.0 {
             return (0.0, 0.0);
         }
-        let from = round::<O>(at - low);
+        let from = round::<T>(at - low);
         let sign = if from < 0.0 { -1.0 } else { 1.0 };
         let from = from.abs();
-        let (extra, flips) = (from % span, round::<O>(from / span).floor());
+        let (extra, flips) = (from % span, round::<T>(from / span).floor());
         if flips % 2.0 == 0.0 {
-            (round::<O>(extra + low), sign)
+            (round::<T>(extra + low), sign)
         } else {
-            (round::<O>(round::<O>(span - extra) + low), -sign)
+            (round::<T>(round::<T>(span - extra) + low), -sign)
         }
     }
 
     /// A position brought into the image, and the slope of that.
-    fn inside<O: Math + Real>(&self, at: f64) -> (f64, f64) {
+    fn inside<T: RealFloating>(&self, at: f64) -> (f64, f64) {
         let (at, slope) = match self.padding {
             1 => self.clip(at),
             2 => {
-                let (at, slope) = self.reflect::<O>(at);
+                let (at, slope) = self.reflect::<T>(at);
                 let (at, clipped) = self.clip(at);
                 (at, slope * clipped)
             }
@@ -94,27 +94,27 @@ impl Line {
         (at >= 0.0 && at < self.size).then_some(at as usize)
     }
 
-    fn taps<O: Math + Real>(&self, coordinate: f64, mode: i64) -> Taps {
+    fn taps<T: RealFloating>(&self, coordinate: f64, mode: i64) -> Taps {
         let mut taps = Taps { count: 0, index: [None; 4], weight: [0.0; 4], slope: [0.0; 4], speed: 0.0 };
-        let (at, speed) = self.position::<O>(coordinate);
+        let (at, speed) = self.position::<T>(coordinate);
         let mut push = |index, weight, slope| {
             (taps.index[taps.count], taps.weight[taps.count], taps.slope[taps.count]) = (index, weight, slope);
             taps.count += 1;
         };
         match mode {
             0 => {
-                let (at, inner) = self.inside::<O>(at);
+                let (at, inner) = self.inside::<T>(at);
                 let first = at.floor();
-                push(self.index(first), round::<O>(first + 1.0 - at), -1.0);
-                push(self.index(first + 1.0), round::<O>(at - first), 1.0);
+                push(self.index(first), round::<T>(first + 1.0 - at), -1.0);
+                push(self.index(first + 1.0), round::<T>(at - first), 1.0);
                 taps.speed = speed * inner;
             }
-            1 => push(self.index(self.inside::<O>(at).0.round_ties_even()), 1.0, 0.0),
+            1 => push(self.index(self.inside::<T>(at).0.round_ties_even()), 1.0, 0.0),
             2 => {
                 let first = at.floor();
-                let (weights, slopes) = cubic::<O>(round::<O>(at - first));
+                let (weights, slopes) = cubic::<T>(round::<T>(at - first));
                 for k in 0..4 {
-                    let (at, _) = self.inside::<O>(first + k as f64 - 1.0);
+                    let (at, _) = self.inside::<T>(first + k as f64 - 1.0);
                     push(self.index(at), weights[k], slopes[k]);
                 }
                 taps.speed = speed;
@@ -126,12 +126,12 @@ impl Line {
 }
 
 /// Weights of four neighbours by Keys' polynomial, and their slopes.
-fn cubic<O: Math + Real>(t: f64) -> ([f64; 4], [f64; 4]) {
+fn cubic<T: RealFloating>(t: f64) -> ([f64; 4], [f64; 4]) {
     const A: f64 = -0.75;
-    let near = |x: f64| round::<O>(((A + 2.0) * x - (A + 3.0)) * x * x + 1.0);
-    let far = |x: f64| round::<O>(((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A);
-    let near_slope = |x: f64| round::<O>((3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x);
-    let far_slope = |x: f64| round::<O>((3.0 * A * x - 10.0 * A) * x + 8.0 * A);
+    let near = |x: f64| round::<T>(((A + 2.0) * x - (A + 3.0)) * x * x + 1.0);
+    let far = |x: f64| round::<T>(((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A);
+    let near_slope = |x: f64| round::<T>((3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x);
+    let far_slope = |x: f64| round::<T>((3.0 * A * x - 10.0 * A) * x + 8.0 * A);
     (
         [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)],
         [far_slope(t + 1.0), near_slope(t), -near_slope(1.0 - t), -far_slope(2.0 - t)],
@@ -149,7 +149,7 @@ fn point<T: RealFloating>(lines: &[Line], point: &[T], mode: i64) -> [Taps; 3] {
     let one = Taps { count: 1, index: [Some(0); 4], weight: [1.0; 4], slope: [0.0; 4], speed: 0.0 };
     let mut all = [one; 3];
     for ((taps, line), x) in all.iter_mut().zip(lines).zip(point) {
-        *taps = line.taps::<T::Op>(x.up().to_f64(), mode);
+        *taps = line.taps::<T>(x.up().to_f64(), mode);
     }
     all
 }
@@ -177,8 +177,8 @@ fn weights<T: RealFloating>(s: &GridShape, lines: &[Line], grid: &[T], per: usiz
         let taps = point(lines, &grid[p * lines.len()..][..lines.len()], s.mode);
         let mut next = 0;
         each(s, &taps, |offset, [i, j, k]| {
-            let weight = taps[0].weight[i] * taps[1].weight[j] * taps[2].weight[k];
-            row[next] = (offset, T::Op::from_f64(weight));
+            let weight = round::<T>(taps[0].weight[i] * taps[1].weight[j]) * taps[2].weight[k];
+            row[next] = (offset, T::Op::from_f64(round::<T>(weight)));
             next += 1;
         });
     });

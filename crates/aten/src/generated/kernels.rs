@@ -275,6 +275,47 @@ pub fn embedding(device: Device) -> Result<&'static EmbeddingKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("embedding", device))
 }
+/// The kernels of `embedding_bag`: a column a dtype.
+pub struct EmbeddingBagKernels {
+    /// `embedding_bag`
+    pub embedding_bag: Columns<EmbeddingBagKernel>,
+}
+impl EmbeddingBagKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        embedding_bag: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("embedding_bag", self.embedding_bag.dtypes())]
+    }
+}
+/// A backend's kernels of `embedding_bag`: what it submits.
+pub struct EmbeddingBagTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static EmbeddingBagKernels,
+}
+inventory::collect!(EmbeddingBagTable);
+/// The kernels of `embedding_bag` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn embedding_bag(device: Device) -> Result<&'static EmbeddingBagKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static EmbeddingBagKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<EmbeddingBagTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize]
+        .get_or_init(find)
+        .ok_or_else(|| no_table("embedding_bag", device))
+}
 /// The kernels of `fill`: a column a dtype.
 pub struct FillKernels {
     /// `fill_cpu`
@@ -348,6 +389,45 @@ pub fn flip(device: Device) -> Result<&'static FlipKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("flip", device))
+}
+/// The kernels of `fractional`: a column a dtype.
+pub struct FractionalKernels {
+    /// `fractional_max_pool2d_out_frame`
+    pub fractional_max_pool: Columns<FractionalPoolKernel>,
+}
+impl FractionalKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        fractional_max_pool: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("fractional_max_pool", self.fractional_max_pool.dtypes())]
+    }
+}
+/// A backend's kernels of `fractional`: what it submits.
+pub struct FractionalTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static FractionalKernels,
+}
+inventory::collect!(FractionalTable);
+/// The kernels of `fractional` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn fractional(device: Device) -> Result<&'static FractionalKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static FractionalKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<FractionalTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("fractional", device))
 }
 /// The kernels of `grid_sampler`: a column a dtype.
 pub struct GridSamplerKernels {
@@ -677,6 +757,59 @@ pub fn loss(device: Device) -> Result<&'static LossKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("loss", device))
+}
+/// The kernels of `margin_loss`: a column a dtype.
+pub struct MarginLossKernels {
+    /// `multi_margin_loss_cpu_kernel`
+    pub multi_margin: Columns<MarginLossKernel>,
+    /// `multi_margin_loss_backward_cpu_kernel`
+    pub multi_margin_backward: Columns<MarginLossBackwardKernel>,
+    /// `multilabel_margin_loss_forward_out_frame`
+    pub multilabel_margin: Columns<MultilabelLossKernel>,
+    /// `multilabel_margin_loss_backward_out_frame`
+    pub multilabel_margin_backward: Columns<MultilabelLossBackwardKernel>,
+}
+impl MarginLossKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        multi_margin: Columns::NONE,
+        multi_margin_backward: Columns::NONE,
+        multilabel_margin: Columns::NONE,
+        multilabel_margin_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("multi_margin", self.multi_margin.dtypes()), ("multi_margin_backward", self
+            .multi_margin_backward.dtypes()), ("multilabel_margin", self
+            .multilabel_margin.dtypes()), ("multilabel_margin_backward", self
+            .multilabel_margin_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `margin_loss`: what it submits.
+pub struct MarginLossTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static MarginLossKernels,
+}
+inventory::collect!(MarginLossTable);
+/// The kernels of `margin_loss` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn margin_loss(device: Device) -> Result<&'static MarginLossKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static MarginLossKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<MarginLossTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("margin_loss", device))
 }
 /// The kernels of `matmul`: a column a dtype.
 pub struct MatmulKernels {
@@ -1910,11 +2043,17 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = embedding(device) {
         all.push(("embedding", table.coverage()));
     }
+    if let Ok(table) = embedding_bag(device) {
+        all.push(("embedding_bag", table.coverage()));
+    }
     if let Ok(table) = fill(device) {
         all.push(("fill", table.coverage()));
     }
     if let Ok(table) = flip(device) {
         all.push(("flip", table.coverage()));
+    }
+    if let Ok(table) = fractional(device) {
+        all.push(("fractional", table.coverage()));
     }
     if let Ok(table) = grid_sampler(device) {
         all.push(("grid_sampler", table.coverage()));
@@ -1933,6 +2072,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = loss(device) {
         all.push(("loss", table.coverage()));
+    }
+    if let Ok(table) = margin_loss(device) {
+        all.push(("margin_loss", table.coverage()));
     }
     if let Ok(table) = matmul(device) {
         all.push(("matmul", table.coverage()));

@@ -14,16 +14,19 @@ mod distance;
 mod dropout;
 mod einsum;
 mod embedding;
+mod embedding_bag;
 mod factory;
 mod fill;
 mod flip;
 mod foreach;
+mod fractional;
 mod grid_sampler;
 mod histogram;
 mod indexing;
 mod joining;
 mod layer_norm;
 mod loss;
+mod margin_loss;
 mod matmul;
 mod optim;
 mod padding;
@@ -33,6 +36,7 @@ mod pooling;
 mod random;
 mod range;
 mod reduce;
+mod renorm;
 mod repeating;
 mod reshaping;
 mod scan;
@@ -60,16 +64,19 @@ pub mod op {
     pub use super::dropout::op::*;
     pub use super::einsum::op::*;
     pub use super::embedding::op::*;
+    pub use super::embedding_bag::op::*;
     pub use super::factory::op::*;
     pub use super::fill::op::*;
     pub use super::flip::op::*;
     pub use super::foreach::op::*;
+    pub use super::fractional::op::*;
     pub use super::grid_sampler::op::*;
     pub use super::histogram::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
     pub use super::layer_norm::op::*;
     pub use super::loss::op::*;
+    pub use super::margin_loss::op::*;
     pub use super::matmul::op::*;
     pub use super::optim::op::*;
     pub use super::padding::op::*;
@@ -79,6 +86,7 @@ pub mod op {
     pub use super::random::op::*;
     pub use super::range::op::*;
     pub use super::reduce::op::*;
+    pub use super::renorm::op::*;
     pub use super::repeating::op::*;
     pub use super::reshaping::op::*;
     pub use super::scan::op::*;
@@ -107,16 +115,19 @@ pub mod ops {
     pub use super::dropout::ops::*;
     pub use super::einsum::ops::*;
     pub use super::embedding::ops::*;
+    pub use super::embedding_bag::ops::*;
     pub use super::factory::ops::*;
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
     pub use super::foreach::ops::*;
+    pub use super::fractional::ops::*;
     pub use super::grid_sampler::ops::*;
     pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
     pub use super::layer_norm::ops::*;
     pub use super::loss::ops::*;
+    pub use super::margin_loss::ops::*;
     pub use super::matmul::ops::*;
     pub use super::optim::ops::*;
     pub use super::padding::ops::*;
@@ -126,6 +137,7 @@ pub mod ops {
     pub use super::random::ops::*;
     pub use super::range::ops::*;
     pub use super::reduce::ops::*;
+    pub use super::renorm::ops::*;
     pub use super::repeating::ops::*;
     pub use super::reshaping::ops::*;
     pub use super::scan::ops::*;
@@ -155,16 +167,19 @@ pub mod wrappers {
     pub use super::dropout::native::*;
     pub use super::einsum::native::*;
     pub use super::embedding::native::*;
+    pub use super::embedding_bag::native::*;
     pub use super::factory::native::*;
     pub use super::fill::native::*;
     pub use super::flip::native::*;
     pub use super::foreach::native::*;
+    pub use super::fractional::native::*;
     pub use super::grid_sampler::native::*;
     pub use super::histogram::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
     pub use super::layer_norm::native::*;
     pub use super::loss::native::*;
+    pub use super::margin_loss::native::*;
     pub use super::matmul::native::*;
     pub use super::optim::native::*;
     pub use super::padding::native::*;
@@ -174,6 +189,7 @@ pub mod wrappers {
     pub use super::random::native::*;
     pub use super::range::native::*;
     pub use super::reduce::native::*;
+    pub use super::renorm::native::*;
     pub use super::repeating::native::*;
     pub use super::reshaping::native::*;
     pub use super::scan::native::*;
@@ -189,9 +205,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "c42fbddc03e6103d";
+pub const STAMP: &str = "cdb54c37f2f18a8d";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2522;
+pub const KERNELS: usize = 2579;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -95,10 +95,17 @@ pub fn _cdist_backward(
     }
     let wide = |x: &Tensor| ops::contiguous(&ops::expand(x, &pairs, false)?, MemoryFormat::Contiguous);
     let (grad, dist) = (wide(grad_output)?, wide(cdist)?);
-    let sizes = [&lead[..], &[rows, columns]].concat();
+    let mut sizes = [&lead[..], &[rows, columns]].concat();
+    if sizes.contains(&0) || others == 0 {
+        sizes = x1.sizes().to_vec();
+    }
     let slot = out.prepare(0, Spec::like(&sizes, x1), &[grad_output, x1, x2, cdist])?;
     if let Some(kernel) = kernel.filter(|_| slot.tensor.numel() > 0) {
-        kernel(&slot.tensor, [&grad, &a, &b, &dist], p)?;
+        if pairs.contains(&0) {
+            ops::zero_(&slot.tensor)?;
+        } else {
+            kernel(&slot.tensor, [&grad, &a, &b, &dist], p)?;
+        }
     }
     slot.finish()
 }

@@ -210,6 +210,6 @@ pub fn col2im(
     }
     let [h, w] = patches.padding;
     let result = ops::narrow(&ops::narrow(&padded, 2, h, image[0])?, 3, w, image[1])?;
-    let result = ops::contiguous(&result, MemoryFormat::Contiguous)?;
+    let result = ops::clone(&result, Some(MemoryFormat::Contiguous))?;
     ended(out, if n == 3 { result } else { ops::squeeze_dim(&result, 0)? })
 }

@@ -12,13 +12,16 @@ mod distance;
 mod dropout;
 mod einsum;
 mod embedding;
+mod embedding_bag;
 mod fill;
 mod flip;
+mod fractional;
 mod grid_sampler;
 mod indexing;
 mod joining;
 mod layer_norm;
 mod loss;
+mod margin_loss;
 mod matmul;
 mod optim;
 mod padding;
@@ -27,6 +30,7 @@ mod pointwise;
 mod pooling;
 mod random;
 mod reduce;
+mod renorm;
 mod repeating;
 mod reshaping;
 mod scan;
@@ -39,7 +43,7 @@ mod upsampling;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 906usize;
+pub const KERNELS: usize = 935usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

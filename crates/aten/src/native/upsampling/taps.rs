@@ -117,11 +117,10 @@ impl Line {
         const A: f64 = -0.75;
         let at = self.source(step, o);
         let first = at.floor().min(self.input as f64 - 1.0);
-        let r = |x: f64| self.weight(x);
-        let t = r(self.round(at - first).clamp(0.0, 1.0));
-        let near = |x: f64| r(r(r(r(r((A + 2.0) * x) - (A + 3.0)) * x) * x) + 1.0);
-        let far = |x: f64| r(r(r(r(r(r(A * x) - 5.0 * A) * x) + 8.0 * A) * x) - 4.0 * A);
-        let weights = [far(r(t + 1.0)), near(t), near(r(1.0 - t)), far(r(r(1.0 - t) + 1.0))];
+        let t = self.round(at - first).clamp(0.0, 1.0);
+        let near = |x: f64| self.weight(((A + 2.0) * x - (A + 3.0)) * x * x + 1.0);
+        let far = |x: f64| self.weight(((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A);
+        let weights = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)];
         let last = self.input as f64 - 1.0;
         std::array::from_fn(|i| ((first + i as f64 - 1.0).clamp(0.0, last) as usize, weights[i]))
     }
