@@ -74,6 +74,8 @@
 //! pub type Replay = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;      // None: as_strided of the base will do
 //! /// In-place forms of operators without a gradient (`eq_`, `normal_`): runs `write`; if grad mode is on and `self_` requires
 //! /// grad, then check_inplace before, and after it a node of that name whose gradient of `self` is zeros.
+//! /// Functional operators over lists whose body records tensor by tensor: one node of that name for all of it.
+//! pub fn gather(name: &'static str, outputs: Vec<Tensor>) -> Result<Vec<Tensor>>;
 //! pub fn overwrite(self_: &Tensor, name: &'static str, write: impl FnOnce() -> Result<()>) -> Result<()>;
 //! pub fn check_out(tensors: &[&Tensor], operator: &'static str) -> Result<()>; // "add(): functions with out=... arguments don't
 //! pub fn check_out_opt(tensors: &[Option<&Tensor>], operator: ..) -> Result<()>; // support automatic differentiation, .."
@@ -159,6 +161,12 @@ pub fn family(name: &str, entries: &[&Entry], operators: &Operators) -> Result<O
                 let writes = |op: &&Operator| op.form == Form::InPlace && !BY_HAND.contains(&op.schema.name.as_str());
                 for op in entry.operators.iter().filter(writes) {
                     items.push_str(&wrapper::overwrite(op));
+                    registered.push(op);
+                }
+            }
+            Gradient::Each(grad_fn) => {
+                for op in &entry.operators {
+                    items.push_str(&wrapper::each(op, grad_fn));
                     registered.push(op);
                 }
             }

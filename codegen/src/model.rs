@@ -132,6 +132,9 @@ pub enum Gradient {
     None,
     /// A node with formulas.
     Node(Derivatives),
+    /// One node of this name for a functional call over lists, of what the operators of each tensor record; in-place forms
+    /// leave those as they are.
+    Each(String),
 }
 
 /// The `derivatives:` map.

@@ -49,6 +49,7 @@ fn row(entry: &Entry, kernels: &[(&str, &Kernel)]) -> String {
         Gradient::Implicit => "by its parts".to_string(),
         Gradient::None => "none".to_string(),
         Gradient::Node(node) => format!("`{}`", node.grad_fn),
+        Gradient::Each(name) => format!("`{name}`"),
     };
     let first = entry.doc.lines().next().unwrap_or_default().replace('|', "\\|");
     format!(

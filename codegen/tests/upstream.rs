@@ -89,6 +89,10 @@ fn nodes_have_upstreams_names_and_inputs() {
                     inputs.filter(|input| d.non_differentiable.iter().any(|name| name == input)).collect();
                 if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?} are differentiable upstream")) }
             }
+            Gradient::Each(ours) => match row["grad_fn"].as_str().filter(|name| name != ours) {
+                Some(name) => Err(format!("'{ours}' is '{name}' upstream")),
+                None => Ok(()),
+            },
             Gradient::None if differentiable => {
                 Err(format!("{} is differentiable upstream ({})", entry.schema.full_name(), row["grad_fn"]))
             }

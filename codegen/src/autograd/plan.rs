@@ -3,7 +3,7 @@
 use crate::formula::{self, Kind, Lowered, Operators, Scope, Shape, Source, Use, What};
 use crate::model::{Derivatives, Entry};
 use crate::names;
-use crate::schema::{Arg, Form, Schema};
+use crate::schema::{Arg, Schema};
 use crate::yaml::Error;
 
 /// An input with edges.
@@ -53,9 +53,7 @@ pub struct Plan<'a> {
     pub steps: Vec<Step>,
     /// What is saved.
     pub fields: Vec<Field>,
-    /// True if an in-place form records this node.
-    pub in_place: bool,
-    /// True if that form changes what the tensor shows (`t_`), not its elements: other names of them keep their history.
+    /// True if an in-place form changes what the tensor shows (`t_`), not its elements: other names of them keep their history.
     pub in_place_view: bool,
 }
 
@@ -95,7 +93,6 @@ impl<'a> Plan<'a> {
             inputs,
             steps: Vec::new(),
             fields: Vec::new(),
-            in_place: entry.operators.iter().any(|op| op.form == Form::InPlace),
             in_place_view: entry.tags.iter().any(|tag| tag == "inplace_view"),
         };
         let missing = derivatives.not_implemented.iter().map(|name| crate::model::Formula {
@@ -186,7 +183,7 @@ impl<'a> Plan<'a> {
         self.differentiable[..ret].iter().filter(|on| **on).count()
     }
 
-    /// The field that holds the only result, if an in-place form may record it.
+    /// The field that holds the only result, if something may give it another node: an in-place form, or a list operator.
     pub fn saved_result(&self) -> Option<&Use> {
         let whole = |field: &&Field| {
             let saved = &field.saved;
@@ -194,7 +191,7 @@ impl<'a> Plan<'a> {
                 && saved.what == What::Whole
                 && (saved.kind, saved.shape) == (Kind::Tensor, Shape::One)
         };
-        self.fields.iter().find(whole).filter(|_| self.in_place).map(|field| &field.saved)
+        self.fields.iter().find(whole).map(|field| &field.saved)
     }
 }
 

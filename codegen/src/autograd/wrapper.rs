@@ -39,6 +39,17 @@ pub fn overwrite(op: &Operator) -> String {
     function(op, &body)
 }
 
+/// The wrapper of an operator over lists whose body records tensor by tensor: a functional form gathers that in one node.
+pub fn each(op: &Operator, grad_fn: &str) -> String {
+    let args: Vec<String> = op.schema.args.iter().map(local).collect();
+    let call = format!("op::{}.kernel(keys)?(keys, {})", static_name(&op.stem), args.join(", "));
+    let body = match op.form {
+        Form::Functional => format!("{KEYS} record::gather({grad_fn:?}, {call}?)"),
+        Form::InPlace | Form::Out => format!("{KEYS} {call}"),
+    };
+    function(op, &body)
+}
+
 const KEYS: &str = "let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;";
 
 fn function(op: &Operator, body: &str) -> String {

@@ -25,7 +25,35 @@ pub(super) fn gradient(fields: &Fields<'_>, kind: &Kind, schema: &Schema) -> Res
         let why = if marked { "non_differentiable" } else { "composite: implicit" };
         return Err(Error::new(node.line, format!("`derivatives:` contradicts `{why}`")));
     }
+    if let Some(name) = each(node, kind, schema)? {
+        return Ok(Gradient::Each(name));
+    }
     derivatives(node, schema).map(Gradient::Node)
+}
+
+/// `derivatives: { grad_fn: NAME, each: true }`: the node of what a composite's operators record, tensor by tensor.
+fn each(node: &Node, kind: &Kind, schema: &Schema) -> Result<Option<String>> {
+    let Some((_, value)) = node.pairs()?.iter().find(|(key, _)| key.text().is_ok_and(|key| key == "each")) else {
+        return Ok(None);
+    };
+    let grad_fn = node.pairs()?.iter().find(|(key, _)| key.text().is_ok_and(|key| key == "grad_fn"));
+    let (true, Some((_, name)), 2) = (value.boolean()?, grad_fn, node.pairs()?.len()) else {
+        return Err(Error::new(node.line, "`each: true` stands with `grad_fn:` alone"));
+    };
+    let list = schema.returns.len() == 1 && schema.returns[0].ty.list.is_some();
+    if *kind != Kind::CompositeExplicit || !list {
+        return Err(Error::new(node.line, "`each: true` is for explicit composites that return a list of tensors"));
+    }
+    Ok(Some(grad_fn_name(name)?))
+}
+
+/// A node's name: `MulBackward0`.
+fn grad_fn_name(value: &Node) -> Result<String> {
+    let name = value.text()?;
+    if !name.split("::").all(is_identifier) || !name.contains("Backward") {
+        return Err(Error::new(value.line, format!("bad grad_fn '{name}'")));
+    }
+    Ok(name.to_string())
 }
 
 /// `inplace_derivatives:`: the in-place form's own node, where upstream gives it one.
@@ -51,12 +79,7 @@ fn derivatives(node: &Node, schema: &Schema) -> Result<Derivatives> {
     let mut seen: Vec<String> = Vec::new();
     for (key, value) in node.pairs()? {
         match key.text()? {
-            "grad_fn" => {
-                result.grad_fn = value.text()?.to_string();
-                if !result.grad_fn.split("::").all(is_identifier) || !result.grad_fn.contains("Backward") {
-                    return Err(Error::new(value.line, format!("bad grad_fn '{}'", result.grad_fn)));
-                }
-            }
+            "grad_fn" => result.grad_fn = grad_fn_name(value)?,
             "output_differentiability" => {
                 let flags = value.items()?.iter().map(Node::boolean).collect::<Result<Vec<_>>>()?;
                 if flags.len() != schema.returns.len() {

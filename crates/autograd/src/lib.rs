@@ -13,6 +13,7 @@ pub mod checkpoint;
 pub mod engine;
 pub mod formulas;
 pub mod function;
+mod gather;
 #[rustfmt::skip]
 pub mod generated;
 pub mod gradcheck;

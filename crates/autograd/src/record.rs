@@ -8,6 +8,7 @@ use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Layout, Result, bail, check, tls};
 
+pub use crate::gather::gather;
 use crate::meta;
 use crate::node::{Edge, Function, Grads, InputMeta, Node, NodeRef};
 use crate::view::{self, Creation};

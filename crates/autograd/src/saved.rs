@@ -83,7 +83,7 @@ enum State {
     /// the tensor itself
     Input { tensor: Tensor, version: u32 },
     /// the elements of an output of the node that keeps this: its `grad_fn` comes back on unpacking
-    Output { data: Tensor, version: u32, output_nr: u32, grad_fn: Option<Box<WeakNode>> },
+    Output { data: Tensor, version: u32, output_nr: u32, grad_fn: Option<Box<(WeakNode, usize)>> },
     /// what a pack hook made of it
     Packed(Arc<PackedState>),
 }
@@ -205,8 +205,8 @@ impl SavedVariable {
                 let rebased = grad_fn.clone();
                 drop(state);
                 // A written view that is gone took its node along: the operator's own node then stands for it.
-                let (current, output_nr) = match rebased.and_then(|weak| weak.upgrade()) {
-                    Some(rebased) => (rebased, 0),
+                let (current, output_nr) = match rebased.and_then(|weak| Some((weak.0.upgrade()?, weak.1))) {
+                    Some(rebased) => rebased,
                     None => (node.clone(), output_nr),
                 };
                 if !is_at(&data, version) {
@@ -251,10 +251,11 @@ impl SavedVariable {
         drop(old);
     }
 
-    /// Says which node the result has in truth, after an in-place operator wrote through a view.
-    pub(crate) fn set_grad_fn(&self, node: WeakNode) {
+    /// Says which output of which node the result is in truth: after an in-place operator wrote through a view, or when one
+    /// node gathered several.
+    pub(crate) fn set_grad_fn(&self, node: WeakNode, output_nr: usize) {
         if let State::Output { grad_fn, .. } = &mut *self.0.lock() {
-            *grad_fn = Some(Box::new(node));
+            *grad_fn = Some(Box::new((node, output_nr)));
         }
     }
 }

@@ -231,7 +231,7 @@ pub(crate) fn rebase(tensor: &Tensor, meta: &AutogradMeta, node: &NodeRef) -> Re
     }
     let regenerated = meta::grad_fn(tensor)?;
     if let (Some(saved), Some(now)) = (node.function().saved_result(), regenerated) {
-        saved.set_grad_fn(Arc::downgrade(&now));
+        saved.set_grad_fn(Arc::downgrade(&now), 0);
     }
     Ok(())
 }

@@ -64,6 +64,9 @@ impl Function for ScaledDotProductFlashAttentionForCpuBackward0 {
         self.logsumexp.release();
         self.attn_mask.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.output)
+    }
 }
 fn _scaled_dot_product_flash_attention_for_cpu(
     keys: DispatchKeySet,

@@ -38,6 +38,9 @@ impl Function for EuclideanDistBackward0 {
         self.x2.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn _euclidean_dist(keys: DispatchKeySet, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[x1, x2]);
@@ -107,6 +110,9 @@ impl Function for CdistBackward0 {
         self.x1.release();
         self.x2.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn _cdist_forward(
@@ -246,6 +252,9 @@ impl Function for PdistBackward0 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn _pdist_forward(keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {

@@ -30,6 +30,9 @@ impl Function for NormBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn norm_scalar(keys: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -95,6 +98,9 @@ impl Function for NormBackward1 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn norm_scalar_opt_dim(
@@ -175,6 +181,9 @@ impl Function for DistBackward0 {
         self.self_.release();
         self.other.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn dist(

@@ -4558,6 +4558,9 @@ impl Function for PowBackward2 {
         self.exponent.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn pow_scalar(keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[exponent]);
@@ -6192,6 +6195,9 @@ impl Function for SpecialNdtriBackward0 {
     fn release(&self) {
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn special_ndtri(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -6245,6 +6251,9 @@ impl Function for SpecialI0EBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn special_i0e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -6295,6 +6304,9 @@ impl Function for SpecialI1Backward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn special_i1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -6344,6 +6356,9 @@ impl Function for SpecialI1EBackward0 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn special_i1e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -10184,6 +10199,9 @@ impl Function for LdexpBackward0 {
         self.other.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn ldexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_, other]);
@@ -10291,6 +10309,9 @@ impl Function for PolarBackward0 {
     }
     fn release(&self) {
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn polar(keys: DispatchKeySet, abs: &Tensor, angle: &Tensor) -> Result<Tensor> {

@@ -251,6 +251,9 @@ impl Function for ProdBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn prod(keys: DispatchKeySet, self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -313,6 +316,9 @@ impl Function for ProdBackward1 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn prod_dim_int(
@@ -387,6 +393,9 @@ impl Function for AmaxBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn amax(
     keys: DispatchKeySet,
@@ -458,6 +467,9 @@ impl Function for AminBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn amin(
     keys: DispatchKeySet,
@@ -521,6 +533,9 @@ impl Function for MaxBackward1 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn max(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -570,6 +585,9 @@ impl Function for MinBackward1 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn min(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -842,6 +860,9 @@ impl Function for LinalgVectorNormBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn linalg_vector_norm(
     keys: DispatchKeySet,
@@ -917,6 +938,9 @@ impl Function for LogsumexpBackward0 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn logsumexp(
@@ -1140,6 +1164,9 @@ impl Function for StdBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn std_correction(
     keys: DispatchKeySet,
@@ -1295,6 +1322,9 @@ impl Function for StdMeanBackward0 {
         self.self_.release();
         self.result0.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result0)
+    }
 }
 fn std_mean_correction(
     keys: DispatchKeySet,
@@ -1377,6 +1407,9 @@ impl Function for AminmaxBackward0 {
         self.self_.release();
         self.min.release();
         self.max.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.min)
     }
 }
 fn aminmax(

@@ -123,6 +123,9 @@ impl Function for LogcumsumexpBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn logcumsumexp(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);

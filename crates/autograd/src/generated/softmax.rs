@@ -33,6 +33,9 @@ impl Function for SoftmaxBackward0 {
     fn release(&self) {
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn _softmax(
     keys: DispatchKeySet,
@@ -98,6 +101,9 @@ impl Function for LogSoftmaxBackward0 {
     }
     fn release(&self) {
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn _log_softmax(
@@ -333,6 +339,9 @@ impl Function for SafeSoftmaxBackward0 {
     }
     fn release(&self) {
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn _safe_softmax(

@@ -309,6 +309,9 @@ impl Function for MedianBackward0 {
         self.self_.release();
         self.result.release();
     }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
 }
 fn median(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let needed = record::needs_grad(&[self_]);
@@ -428,6 +431,9 @@ impl Function for NanmedianBackward0 {
     fn release(&self) {
         self.self_.release();
         self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn nanmedian(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
