@@ -4,7 +4,7 @@ mod gradient;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Backend, Entry, Kernel, Kind, Meta, Operator};
+use crate::model::{Backend, Entry, Kernel, Kind, Levels, Meta, Operator};
 use crate::names;
 use crate::schema::{Form, Schema, is_identifier};
 use crate::yaml::{Error, Node};
@@ -12,7 +12,7 @@ use crate::yaml::{Error, Node};
 type Result<T> = std::result::Result<T, Error>;
 
 /// The keys of an entry, in the order in which they are written.
-pub const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 21] = [
     "func",
     "doc",
     "family",
@@ -26,6 +26,7 @@ pub const KEYS: [&str; 20] = [
     "kernel",
     "kernel_name",
     "dtypes",
+    "rare",
     "params",
     "kernels",
     "dispatch",
@@ -335,13 +336,16 @@ fn kernels(fields: &Fields<'_>, kind: &Kind, family: &str, stem: &str, dispatch:
                 ty: kernel.require("type", "a type alias of aten::kernels")?.text()?.to_string(),
                 dtypes: set(kernel.require("dtypes", "the columns")?)?,
                 error_name: kernel.text("name")?.unwrap_or(text).to_string(),
-                isa: kernel.get("isa").map(Node::boolean).transpose()?.unwrap_or(true),
+                levels: match kernel.get("isa").map(Node::boolean).transpose()? {
+                    Some(false) => Levels::None,
+                    _ => Levels::Each,
+                },
                 line: name.line,
                 dispatch: dispatch.to_vec(),
             });
         }
     }
-    for key in ["kernel", "kernel_name", "dtypes", "params"] {
+    for key in ["kernel", "kernel_name", "rare", "dtypes", "params"] {
         if fields.get(key).is_some() && !iterator {
             return Err(Error::new(
                 fields.line_of(key),
@@ -361,7 +365,10 @@ fn kernels(fields: &Fields<'_>, kind: &Kind, family: &str, stem: &str, dispatch:
                 ty: "IterKernel".to_string(),
                 dtypes: set(dtypes)?,
                 error_name: fields.text("kernel_name")?.unwrap_or(name).to_string(),
-                isa: true,
+                levels: match fields.get("rare").map(Node::boolean).transpose()? {
+                    Some(true) => Levels::Baseline,
+                    _ => Levels::Each,
+                },
                 line: fields.line_of("kernel"),
                 dispatch: dispatch.to_vec(),
             });

@@ -93,12 +93,23 @@ pub struct Kernel {
     pub dtypes: crate::names::DtypeSet,
     /// What `"X" not implemented for 'Long'` calls it.
     pub error_name: String,
-    /// True if CPU kernels are compiled for each instruction-set level: `add::<I, f32>`, else `sort::<f32>`.
-    pub isa: bool,
+    /// What CPU kernels are compiled for.
+    pub levels: Levels,
     /// The line that declares it.
     pub line: usize,
     /// The backends that have it.
     pub dispatch: Vec<Backend>,
+}
+
+/// The instruction-set levels that a kernel of the CPU is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levels {
+    /// each, as far as its dtype gains from it: `add::<I, f32>`
+    Each,
+    /// the one that every machine has: `lgamma::<Baseline, f32>`
+    Baseline,
+    /// it knows no levels: `sort::<f32>`
+    None,
 }
 
 /// A backend with kernels.

@@ -5,7 +5,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::model::{Backend, Entry, Kernel};
+use crate::model::{Backend, Entry, Kernel, Levels};
 use crate::names::{DTYPES, camel, ident};
 
 /// `PointwiseKernels`
@@ -130,10 +130,11 @@ pub fn cpu(family: &str, entries: &[&Entry]) -> Option<TokenStream> {
                 short if NARROW.contains(short) => "Baseline",
                 _ => "N",
             });
-            match (on, kernel.isa) {
+            match (on, kernel.levels) {
                 (false, _) => quote!(None),
-                (true, true) => quote!(Some(#module::#name::<#level, #ty>)),
-                (true, false) => quote!(Some(#module::#name::<#ty>)),
+                (true, Levels::Each) => quote!(Some(#module::#name::<#level, #ty>)),
+                (true, Levels::Baseline) => quote!(Some(#module::#name::<Baseline, #ty>)),
+                (true, Levels::None) => quote!(Some(#module::#name::<#ty>)),
             }
         });
         quote!(#name: Columns([#(#columns),*]))
