@@ -508,3 +508,25 @@ pub struct Bags<'a> {
 
 /// `out` (bags, D) from the rows of `table` (V, D), and the indices of the largest elements in `places` (i64, like `out`).
 pub type EmbeddingBagKernel = fn(out: &Tensor, places: &Tensor, table: &Tensor, bags: Bags<'_>) -> Result<()>;
+
+/// The sequences of a connectionist temporal classification.
+#[derive(Clone, Debug)]
+pub struct CtcShape {
+    /// the labels of each target sequence
+    pub labels: Vec<Vec<usize>>,
+    /// how long each input sequence is
+    pub input_lengths: Vec<usize>,
+    /// states of the longest target: its labels, and blanks around each
+    pub states: usize,
+    /// the class of blanks
+    pub blank: usize,
+    /// True if sequences that cannot be have no gradient
+    pub zero_infinity: bool,
+}
+
+/// Negative log likelihoods (N) and the logarithms of forward variables (N, T, states) from contiguous log probabilities
+/// (T, N, C).
+pub type CtcKernel = fn(losses: &Tensor, alpha: &Tensor, log_probs: &Tensor, shape: &CtcShape) -> Result<()>;
+
+/// The gradient of a [`CtcKernel`] (T, N, C), from contiguous `[grad, log_probs, losses, alpha]`.
+pub type CtcBackwardKernel = fn(out: &Tensor, inputs: [&Tensor; 4], shape: &CtcShape) -> Result<()>;

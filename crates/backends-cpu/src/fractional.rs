@@ -15,8 +15,9 @@ fn starts<T: Value<Op: Math + Real>>(sample: T, size: usize, results: usize, win
     let mut starts = Vec::with_capacity(results);
     if results > 1 {
         let step = round((size - window) as f64 / (results - 1) as f64);
-        let at = |i: usize| round(round(i as f64 + sample) * step).max(0.0) as usize;
-        starts.extend((0..results - 1).map(|i| at(i).saturating_sub(at(0)).min(size - window)));
+        let at = |i: usize| round(round(i as f64 + sample) * step) as i64;
+        let last = (size - window) as i64;
+        starts.extend((0..results - 1).map(|i| at(i).saturating_sub(at(0)).clamp(0, last) as usize));
     }
     if results > 0 {
         starts.push(size - window);

@@ -7,7 +7,7 @@ use tensor_core::Result;
 use crate::isa::Baseline;
 use crate::loops::views::{lock, par_chunks, par_rows};
 use crate::parallel::GRAIN;
-use crate::simd::{Math, Real, RealFloating};
+use crate::simd::{Arith, Math, Real, RealFloating};
 
 /// What a coordinate sees along a dimension: elements, their weights, and the weights' slopes by the position.
 #[derive(Clone, Copy)]
@@ -105,8 +105,9 @@ impl Line {
             0 => {
                 let (at, inner) = self.inside::<T>(at);
                 let first = at.floor();
-                push(self.index(first), round::<T>(first + 1.0 - at), -1.0);
-                push(self.index(first + 1.0), round::<T>(at - first), 1.0);
+                let t = round::<T>(at - first);
+                push(self.index(first), round::<T>(1.0 - t), -1.0);
+                push(self.index(first + 1.0), t, 1.0);
                 taps.speed = speed * inner;
             }
             1 => push(self.index(self.inside::<T>(at).0.round_ties_even()), 1.0, 0.0),
@@ -128,12 +129,13 @@ impl Line {
 /// Weights of four neighbours by Keys' polynomial, and their slopes.
 fn cubic<T: RealFloating>(t: f64) -> ([f64; 4], [f64; 4]) {
     const A: f64 = -0.75;
-    let near = |x: f64| round::<T>(((A + 2.0) * x - (A + 3.0)) * x * x + 1.0);
-    let far = |x: f64| round::<T>(((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A);
+    let r = round::<T>;
+    let near = |x: f64| r(r(r(r(r((A + 2.0) * x) - (A + 3.0)) * x) * x) + 1.0);
+    let far = |x: f64| r(r(r(r(r(r(A * x) - 5.0 * A) * x) + 8.0 * A) * x) - 4.0 * A);
     let near_slope = |x: f64| round::<T>((3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x);
     let far_slope = |x: f64| round::<T>((3.0 * A * x - 10.0 * A) * x + 8.0 * A);
     (
-        [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)],
+        [far(r(t + 1.0)), near(t), near(r(1.0 - t)), far(r(2.0 - t))],
         [far_slope(t + 1.0), near_slope(t), -near_slope(1.0 - t), -far_slope(2.0 - t)],
     )
 }
@@ -199,7 +201,7 @@ fn taps_of(s: &GridShape) -> usize {
 pub fn sample<T: RealFloating>(out: &Tensor, x: &Tensor, grid: &Tensor, s: &GridShape) -> Result<()> {
     let locked = lock(&[x.as_impl(), grid.as_impl()], &[out.as_impl()])?;
     let (x, grid) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
-    let (lines, per) = (lines(s), taps_of(s));
+    let (lines, per, flat) = (lines(s), taps_of(s), s.image.len() == 2);
     let (plane, coordinates) = (s.image.iter().product::<usize>(), s.image.len());
     locked.write::<T>(0)?.with_dense(|out| {
         for n in 0..s.batch {
@@ -211,7 +213,9 @@ pub fn sample<T: RealFloating>(out: &Tensor, x: &Tensor, grid: &Tensor, s: &Grid
                     let x = &x[(n * s.channels + c) * plane..][..plane];
                     let mut sum = T::Op::from_f64(0.0);
                     for &(element, weight) in taps[p * per..][..per].iter().take_while(|tap| tap.0 != usize::MAX) {
-                        sum = crate::simd::Arith::add(sum, crate::simd::Arith::mul(x[element].up(), weight));
+                        // Over two dimensions PyTorch rounds each product and sum.
+                        let product = x[element].up().mul(weight);
+                        sum = if flat { T::down(sum.add(T::down(product).up())).up() } else { sum.add(product) };
                     }
                     *out = T::down(sum);
                 }
@@ -245,8 +249,8 @@ pub fn sample_backward<T: RealFloating>(
                     let mut sums = vec![T::Op::from_f64(0.0); plane];
                     for (p, grad) in grad.iter().enumerate() {
                         for &(element, weight) in taps[p * per..][..per].iter().take_while(|tap| tap.0 != usize::MAX) {
-                            let share = crate::simd::Arith::mul(grad.up(), weight);
-                            sums[element] = crate::simd::Arith::add(sums[element], share);
+                            let share = grad.up().mul(weight);
+                            sums[element] = sums[element].add(share);
                         }
                     }
                     for (out, sum) in out.iter_mut().zip(sums) {

@@ -9,6 +9,7 @@ pub mod cdist;
 pub mod complex;
 pub mod convolution;
 pub mod copy;
+pub mod ctc_loss;
 pub mod diagonal;
 pub mod distance;
 pub mod dropout;

@@ -1107,9 +1107,12 @@ pub mod native {
             momentum,
             eps,
         )?;
-        out::copy_into(out0, &r0)?;
-        out::copy_into(out1, &r1)?;
-        out::copy_into(out2, &r2)?;
+        out::Dtypes::Exact.check(out0, &r0)?;
+        out::Dtypes::Exact.check(out1, &r1)?;
+        out::Dtypes::Exact.check(out2, &r2)?;
+        out::Dtypes::Exact.copy(out0, &r0)?;
+        out::Dtypes::Exact.copy(out1, &r1)?;
+        out::Dtypes::Exact.copy(out2, &r2)?;
         Ok(())
     }
     pub fn instance_norm(

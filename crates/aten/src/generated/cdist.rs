@@ -445,7 +445,7 @@ pub mod native {
         x2: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::cdist::_euclidean_dist(x1, x2)?)
+        out::Dtypes::Exact.copy(out, &composite::cdist::_euclidean_dist(x1, x2)?)
     }
     pub fn _cdist_forward(
         _: DispatchKeySet,

@@ -629,16 +629,17 @@ pub mod native {
         dim2: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::diagonal::diagonal_backward(
-                grad_output,
-                input_sizes,
-                offset,
-                dim1,
-                dim2,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::diagonal::diagonal_backward(
+                    grad_output,
+                    input_sizes,
+                    offset,
+                    dim1,
+                    dim2,
+                )?,
+            )
     }
     pub fn diag_embed(
         _: DispatchKeySet,
@@ -657,7 +658,8 @@ pub mod native {
         dim2: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::diagonal::diag_embed(self_, offset, dim1, dim2)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::diagonal::diag_embed(self_, offset, dim1, dim2)?)
     }
     pub fn diag(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         composite::diagonal::diag(self_, diagonal)
@@ -692,16 +694,17 @@ pub mod native {
         dim2: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::diagonal::diagonal_scatter(self_, src, offset, dim1, dim2)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::diagonal::diagonal_scatter(self_, src, offset, dim1, dim2)?,
+            )
     }
     pub fn trace(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::diagonal::trace(self_)
     }
     pub fn trace_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::diagonal::trace(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::diagonal::trace(self_)?)
     }
     pub fn trace_backward(
         _: DispatchKeySet,
@@ -737,18 +740,19 @@ pub mod native {
         offset: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::diagonal::tril_indices(
-                row,
-                col,
-                offset,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::diagonal::tril_indices(
+                    row,
+                    col,
+                    offset,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn triu_indices(
         _: DispatchKeySet,
@@ -777,18 +781,19 @@ pub mod native {
         offset: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::diagonal::triu_indices(
-                row,
-                col,
-                offset,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::diagonal::triu_indices(
+                    row,
+                    col,
+                    offset,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
 }
 impl Tensor {

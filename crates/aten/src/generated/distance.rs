@@ -319,7 +319,7 @@ pub mod native {
         p: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::distance::norm_scalar(self_, p)?)
+        out::Dtypes::Exact.copy(out, &composite::distance::norm_scalar(self_, p)?)
     }
     pub fn norm_scalar_opt_dim(
         _: DispatchKeySet,
@@ -338,10 +338,11 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::distance::norm_scalar_opt_dim(self_, p, dim, keepdim)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::distance::norm_scalar_opt_dim(self_, p, dim, keepdim)?,
+            )
     }
     pub fn dist(
         _: DispatchKeySet,
@@ -358,7 +359,7 @@ pub mod native {
         p: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::distance::dist(self_, other, p)?)
+        out::Dtypes::Exact.copy(out, &composite::distance::dist(self_, other, p)?)
     }
     pub fn pairwise_distance(
         _: DispatchKeySet,

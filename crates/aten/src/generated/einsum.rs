@@ -345,7 +345,7 @@ pub mod native {
         dim: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::einsum::linalg_vecdot(x, y, dim)?)
+        out::Dtypes::Exact.copy(out, &composite::einsum::linalg_vecdot(x, y, dim)?)
     }
     pub fn linalg_multi_dot(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
         composite::einsum::linalg_multi_dot(tensors)
@@ -355,7 +355,7 @@ pub mod native {
         tensors: &[&Tensor],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::einsum::linalg_multi_dot(tensors)?)
+        out::Dtypes::Exact.copy(out, &composite::einsum::linalg_multi_dot(tensors)?)
     }
     pub fn chain_matmul(_: DispatchKeySet, matrices: &[&Tensor]) -> Result<Tensor> {
         composite::einsum::chain_matmul(matrices)
@@ -365,7 +365,7 @@ pub mod native {
         matrices: &[&Tensor],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::einsum::chain_matmul(matrices)?)
+        out::Dtypes::Exact.copy(out, &composite::einsum::chain_matmul(matrices)?)
     }
 }
 static OPS: &[&dyn AnyOp] = &[

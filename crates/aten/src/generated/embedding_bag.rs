@@ -1204,21 +1204,22 @@ pub mod native {
         padding_idx: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::embedding_bag::_embedding_bag_dense_backward(
-                grad,
-                indices,
-                offset2bag,
-                bag_size,
-                maximum_indices,
-                num_weights,
-                scale_grad_by_freq,
-                mode,
-                per_sample_weights,
-                padding_idx,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::embedding_bag::_embedding_bag_dense_backward(
+                    grad,
+                    indices,
+                    offset2bag,
+                    bag_size,
+                    maximum_indices,
+                    num_weights,
+                    scale_grad_by_freq,
+                    mode,
+                    per_sample_weights,
+                    padding_idx,
+                )?,
+            )
     }
     pub fn _embedding_bag_per_sample_weights_backward(
         _: DispatchKeySet,
@@ -1251,18 +1252,19 @@ pub mod native {
         padding_idx: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::embedding_bag::_embedding_bag_per_sample_weights_backward(
-                grad,
-                weight,
-                indices,
-                offsets,
-                offset2bag,
-                mode,
-                padding_idx,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::embedding_bag::_embedding_bag_per_sample_weights_backward(
+                    grad,
+                    weight,
+                    indices,
+                    offsets,
+                    offset2bag,
+                    mode,
+                    padding_idx,
+                )?,
+            )
     }
     pub fn embedding_renorm_(
         _: DispatchKeySet,

@@ -848,17 +848,18 @@ pub mod native {
         memory_format: Option<MemoryFormat>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::factory::empty_memory_format(
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-                memory_format,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::empty_memory_format(
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
     }
     pub fn empty_strided(
         _: DispatchKeySet,
@@ -895,17 +896,18 @@ pub mod native {
         fill_value: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::factory::full(
-                size,
-                fill_value,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::full(
+                    size,
+                    fill_value,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn zeros(
         _: DispatchKeySet,
@@ -918,16 +920,17 @@ pub mod native {
         composite::factory::zeros(size, dtype, layout, device, pin_memory)
     }
     pub fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::factory::zeros(
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::zeros(
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn ones(
         _: DispatchKeySet,
@@ -940,16 +943,17 @@ pub mod native {
         composite::factory::ones(size, dtype, layout, device, pin_memory)
     }
     pub fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::factory::ones(
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::ones(
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn empty_like(
         _: DispatchKeySet,
@@ -1109,16 +1113,17 @@ pub mod native {
         composite::factory::scalar_tensor(s, dtype, layout, device, pin_memory)
     }
     pub fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::factory::scalar_tensor(
-                s,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::scalar_tensor(
+                    s,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
 }
 impl Tensor {

@@ -248,7 +248,7 @@ pub mod native {
         dims: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::flip::roll(self_, shifts, dims)?)
+        out::Dtypes::Exact.copy(out, &composite::flip::roll(self_, shifts, dims)?)
     }
     pub fn rot90(
         _: DispatchKeySet,
@@ -265,7 +265,7 @@ pub mod native {
         dims: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::flip::rot90(self_, k, dims)?)
+        out::Dtypes::Exact.copy(out, &composite::flip::rot90(self_, k, dims)?)
     }
 }
 impl Tensor {

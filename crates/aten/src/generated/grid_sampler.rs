@@ -804,10 +804,15 @@ pub mod native {
         align_corners: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::grid_sampler::affine_grid_generator(theta, size, align_corners)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::grid_sampler::affine_grid_generator(
+                    theta,
+                    size,
+                    align_corners,
+                )?,
+            )
     }
     pub fn affine_grid_generator_backward(
         _: DispatchKeySet,

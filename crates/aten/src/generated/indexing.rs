@@ -3232,7 +3232,8 @@ pub mod native {
         dim: Option<i64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::indexing::take_along_dim(self_, indices, dim)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::indexing::take_along_dim(self_, indices, dim)?)
     }
     pub fn index_reduce(
         _: DispatchKeySet,

@@ -619,7 +619,7 @@ pub mod native {
         tensors: &[&Tensor],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::joining::block_diag(tensors)?)
+        out::Dtypes::Exact.copy(out, &composite::joining::block_diag(tensors)?)
     }
     pub fn meshgrid(_: DispatchKeySet, tensors: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::joining::meshgrid(tensors)

@@ -230,6 +230,48 @@ pub fn copy(device: Device) -> Result<&'static CopyKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("copy", device))
 }
+/// The kernels of `ctc_loss`: a column a dtype.
+pub struct CtcLossKernels {
+    /// `ctc_loss_cpu`
+    pub ctc: Columns<CtcKernel>,
+    /// `ctc_loss_backward_cpu`
+    pub ctc_backward: Columns<CtcBackwardKernel>,
+}
+impl CtcLossKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        ctc: Columns::NONE,
+        ctc_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("ctc", self.ctc.dtypes()), ("ctc_backward", self.ctc_backward.dtypes())]
+    }
+}
+/// A backend's kernels of `ctc_loss`: what it submits.
+pub struct CtcLossTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static CtcLossKernels,
+}
+inventory::collect!(CtcLossTable);
+/// The kernels of `ctc_loss` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn ctc_loss(device: Device) -> Result<&'static CtcLossKernels> {
+    static FOUND: [OnceLock<Option<&'static CtcLossKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<CtcLossTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("ctc_loss", device))
+}
 /// The kernels of `embedding`: a column a dtype.
 pub struct EmbeddingKernels {
     /// `index_select`
@@ -2039,6 +2081,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = copy(device) {
         all.push(("copy", table.coverage()));
+    }
+    if let Ok(table) = ctc_loss(device) {
+        all.push(("ctc_loss", table.coverage()));
     }
     if let Ok(table) = embedding(device) {
         all.push(("embedding", table.coverage()));

@@ -1540,7 +1540,8 @@ pub mod native {
         alpha: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::addr(self_, vec1, vec2, beta, alpha)?)
+        out::Dtypes::Cast
+            .copy(out, &composite::matmul::addr(self_, vec1, vec2, beta, alpha)?)
     }
     pub fn outer(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         composite::matmul::outer(self_, vec2)
@@ -1551,7 +1552,7 @@ pub mod native {
         vec2: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::outer(self_, vec2)?)
+        out::Dtypes::Cast.copy(out, &composite::matmul::outer(self_, vec2)?)
     }
     pub fn ger(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         composite::matmul::ger(self_, vec2)
@@ -1562,7 +1563,7 @@ pub mod native {
         vec2: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::ger(self_, vec2)?)
+        out::Dtypes::Cast.copy(out, &composite::matmul::ger(self_, vec2)?)
     }
     pub fn matmul(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::matmul::matmul(self_, other)
@@ -1573,7 +1574,8 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::matmul(self_, other)?)
+        out::Dtypes::Words("result dtype {Out} does not match input dtype {Result}")
+            .copy(out, &composite::matmul::matmul(self_, other)?)
     }
     pub fn linalg_matmul(
         _: DispatchKeySet,
@@ -1588,7 +1590,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::linalg_matmul(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::matmul::linalg_matmul(self_, other)?)
     }
     pub fn linear(
         _: DispatchKeySet,
@@ -1605,7 +1607,7 @@ pub mod native {
         bias: Option<&Tensor>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::linear(input, weight, bias)?)
+        out::Dtypes::Exact.copy(out, &composite::matmul::linear(input, weight, bias)?)
     }
     pub fn inner(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::matmul::inner(self_, other)
@@ -1616,7 +1618,10 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::inner(self_, other)?)
+        out::Dtypes::Words(
+                "tensordot: Expected the output tensor to have dtype {Result}, but got an output tensor with dtype {Out}",
+            )
+            .copy(out, &composite::matmul::inner(self_, other)?)
     }
     pub fn tensordot(
         _: DispatchKeySet,
@@ -1635,10 +1640,11 @@ pub mod native {
         dims_other: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::matmul::tensordot(self_, other, dims_self, dims_other)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::matmul::tensordot(self_, other, dims_self, dims_other)?,
+            )
     }
     pub fn kron(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::matmul::kron(self_, other)
@@ -1649,7 +1655,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::matmul::kron(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::matmul::kron(self_, other)?)
     }
 }
 impl Tensor {

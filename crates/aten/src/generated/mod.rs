@@ -9,6 +9,7 @@ mod cdist;
 mod complex;
 mod convolution;
 mod copy;
+mod ctc_loss;
 mod diagonal;
 mod distance;
 mod dropout;
@@ -59,6 +60,7 @@ pub mod op {
     pub use super::complex::op::*;
     pub use super::convolution::op::*;
     pub use super::copy::op::*;
+    pub use super::ctc_loss::op::*;
     pub use super::diagonal::op::*;
     pub use super::distance::op::*;
     pub use super::dropout::op::*;
@@ -110,6 +112,7 @@ pub mod ops {
     pub use super::complex::ops::*;
     pub use super::convolution::ops::*;
     pub use super::copy::ops::*;
+    pub use super::ctc_loss::ops::*;
     pub use super::diagonal::ops::*;
     pub use super::distance::ops::*;
     pub use super::dropout::ops::*;
@@ -162,6 +165,7 @@ pub mod wrappers {
     pub use super::complex::native::*;
     pub use super::convolution::native::*;
     pub use super::copy::native::*;
+    pub use super::ctc_loss::native::*;
     pub use super::diagonal::native::*;
     pub use super::distance::native::*;
     pub use super::dropout::native::*;
@@ -205,9 +209,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "e714a5b4ce40040e";
+pub const STAMP: &str = "225249027d735d3f";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2579;
+pub const KERNELS: usize = 2595;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

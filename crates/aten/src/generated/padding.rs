@@ -994,7 +994,8 @@ pub mod native {
         value: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::padding::constant_pad_nd(self_, pad, value)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::padding::constant_pad_nd(self_, pad, value)?)
     }
     pub fn reflection_pad1d(
         _: DispatchKeySet,

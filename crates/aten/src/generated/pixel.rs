@@ -377,7 +377,8 @@ pub mod native {
         upscale_factor: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pixel::pixel_shuffle(self_, upscale_factor)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pixel::pixel_shuffle(self_, upscale_factor)?)
     }
     pub fn pixel_unshuffle(
         _: DispatchKeySet,
@@ -392,7 +393,8 @@ pub mod native {
         downscale_factor: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pixel::pixel_unshuffle(self_, downscale_factor)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pixel::pixel_unshuffle(self_, downscale_factor)?)
     }
     pub fn channel_shuffle(
         _: DispatchKeySet,
@@ -407,7 +409,7 @@ pub mod native {
         groups: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pixel::channel_shuffle(self_, groups)?)
+        out::Dtypes::Exact.copy(out, &composite::pixel::channel_shuffle(self_, groups)?)
     }
     pub fn native_channel_shuffle(
         _: DispatchKeySet,

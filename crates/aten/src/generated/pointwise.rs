@@ -16164,8 +16164,7 @@ pub mod native {
         alpha: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        rsub_into(Out::Into(&[out]), self_, other, alpha)?;
-        Ok(())
+        out::Dtypes::Exact.copy(out, &rsub_into(Out::Fresh, self_, other, alpha)?)
     }
     #[allow(unused_variables)]
     fn rsub_scalar_into(
@@ -16198,8 +16197,7 @@ pub mod native {
         alpha: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        rsub_scalar_into(Out::Into(&[out]), self_, other, alpha)?;
-        Ok(())
+        out::Dtypes::Exact.copy(out, &rsub_scalar_into(Out::Fresh, self_, other, alpha)?)
     }
     #[allow(unused_variables)]
     fn mul_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -16401,7 +16399,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::max_other(self_, other)?)
+        out::Dtypes::Cast.copy(out, &composite::pointwise::max_other(self_, other)?)
     }
     pub fn min_other(
         _: DispatchKeySet,
@@ -16416,7 +16414,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::min_other(self_, other)?)
+        out::Dtypes::Cast.copy(out, &composite::pointwise::min_other(self_, other)?)
     }
     pub fn clamp(
         _: DispatchKeySet,
@@ -16634,8 +16632,8 @@ pub mod native {
         weight: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        lerp_into(Out::Into(&[out]), self_, end, weight)?;
-        Ok(())
+        out::Dtypes::Words("Found dtype {Out} but expected {Result}")
+            .copy(out, &lerp_into(Out::Fresh, self_, end, weight)?)
     }
     #[allow(unused_variables)]
     fn addcmul_into(
@@ -17518,7 +17516,8 @@ pub mod native {
         decimals: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::round_decimals(self_, decimals)?)
+        out::Dtypes::Words("Found dtype {Out} but expected {Result}")
+            .copy(out, &composite::pointwise::round_decimals(self_, decimals)?)
     }
     #[allow(unused_variables)]
     fn atan2_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -18727,7 +18726,7 @@ pub mod native {
         composite::pointwise::isinf(self_)
     }
     pub fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::isinf(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::isinf(self_)?)
     }
     #[allow(unused_variables)]
     fn elu_into(
@@ -19260,7 +19259,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::log_sigmoid(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::log_sigmoid(self_)?)
     }
     pub fn log_sigmoid_forward(
         _: DispatchKeySet,
@@ -19349,10 +19348,11 @@ pub mod native {
         eps: Option<f64>,
         grad_input: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            grad_input,
-            &composite::pointwise::logit_backward(grad_output, self_, eps)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                grad_input,
+                &composite::pointwise::logit_backward(grad_output, self_, eps)?,
+            )
     }
     pub fn nan_to_num(
         _: DispatchKeySet,
@@ -19423,10 +19423,11 @@ pub mod native {
         dim: i64,
         grad_input: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            grad_input,
-            &composite::pointwise::glu_backward(grad_output, self_, dim)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                grad_input,
+                &composite::pointwise::glu_backward(grad_output, self_, dim)?,
+            )
     }
     #[allow(unused_variables)]
     fn _prelu_kernel_into(
@@ -19458,7 +19459,7 @@ pub mod native {
         weight: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::prelu(self_, weight)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::prelu(self_, weight)?)
     }
     pub fn mish_backward(
         _: DispatchKeySet,
@@ -19474,7 +19475,7 @@ pub mod native {
         composite::pointwise::absolute_(self_)
     }
     pub fn absolute_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::absolute(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::absolute(self_)?)
     }
     pub fn arccos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arccos(self_)
@@ -19483,7 +19484,7 @@ pub mod native {
         composite::pointwise::arccos_(self_)
     }
     pub fn arccos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arccos(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arccos(self_)?)
     }
     pub fn arccosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arccosh(self_)
@@ -19492,7 +19493,7 @@ pub mod native {
         composite::pointwise::arccosh_(self_)
     }
     pub fn arccosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arccosh(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arccosh(self_)?)
     }
     pub fn arcsinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arcsinh(self_)
@@ -19501,7 +19502,7 @@ pub mod native {
         composite::pointwise::arcsinh_(self_)
     }
     pub fn arcsinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arcsinh(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arcsinh(self_)?)
     }
     pub fn arctanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arctanh(self_)
@@ -19510,7 +19511,7 @@ pub mod native {
         composite::pointwise::arctanh_(self_)
     }
     pub fn arctanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arctanh(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arctanh(self_)?)
     }
     pub fn arcsin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arcsin(self_)
@@ -19519,7 +19520,7 @@ pub mod native {
         composite::pointwise::arcsin_(self_)
     }
     pub fn arcsin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arcsin(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arcsin(self_)?)
     }
     pub fn arctan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::arctan(self_)
@@ -19528,7 +19529,7 @@ pub mod native {
         composite::pointwise::arctan_(self_)
     }
     pub fn arctan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arctan(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arctan(self_)?)
     }
     pub fn negative(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::negative(self_)
@@ -19537,7 +19538,7 @@ pub mod native {
         composite::pointwise::negative_(self_)
     }
     pub fn negative_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::negative(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::negative(self_)?)
     }
     pub fn fix(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::fix(self_)
@@ -19546,7 +19547,7 @@ pub mod native {
         composite::pointwise::fix_(self_)
     }
     pub fn fix_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::fix(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::fix(self_)?)
     }
     pub fn arctan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::arctan2(self_, other)
@@ -19560,7 +19561,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::arctan2(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::arctan2(self_, other)?)
     }
     pub fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::square(self_)
@@ -19569,7 +19570,7 @@ pub mod native {
         composite::pointwise::square_(self_)
     }
     pub fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::square(self_)?)
+        out::Dtypes::Cast.copy(out, &composite::pointwise::square(self_)?)
     }
     pub fn clip(
         _: DispatchKeySet,
@@ -19594,7 +19595,7 @@ pub mod native {
         max: Option<Scalar>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::clip(self_, min, max)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::clip(self_, min, max)?)
     }
     pub fn clip_tensor(
         _: DispatchKeySet,
@@ -19619,7 +19620,8 @@ pub mod native {
         max: Option<&Tensor>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::clip_tensor(self_, min, max)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::clip_tensor(self_, min, max)?)
     }
     pub fn divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::divide(self_, other)
@@ -19633,7 +19635,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::divide(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::divide(self_, other)?)
     }
     pub fn divide_scalar(
         _: DispatchKeySet,
@@ -19672,10 +19674,11 @@ pub mod native {
         rounding_mode: Option<&str>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::divide_tensor_mode(self_, other, rounding_mode)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::pointwise::divide_tensor_mode(self_, other, rounding_mode)?,
+            )
     }
     pub fn divide_scalar_mode(
         _: DispatchKeySet,
@@ -19713,7 +19716,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::true_divide(self_, other)?)
+        out::Dtypes::Cast.copy(out, &composite::pointwise::true_divide(self_, other)?)
     }
     pub fn multiply(
         _: DispatchKeySet,
@@ -19731,7 +19734,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::multiply(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::multiply(self_, other)?)
     }
     pub fn multiply_scalar(
         _: DispatchKeySet,
@@ -19770,7 +19773,8 @@ pub mod native {
         alpha: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::subtract(self_, other, alpha)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::subtract(self_, other, alpha)?)
     }
     pub fn subtract_scalar(
         _: DispatchKeySet,
@@ -19804,7 +19808,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::not_equal(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::not_equal(self_, other)?)
     }
     pub fn not_equal_scalar(
         _: DispatchKeySet,
@@ -19826,7 +19830,8 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::not_equal_scalar(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::not_equal_scalar(self_, other)?)
     }
     pub fn greater_equal(
         _: DispatchKeySet,
@@ -19848,7 +19853,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::greater_equal(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::greater_equal(self_, other)?)
     }
     pub fn greater_equal_scalar(
         _: DispatchKeySet,
@@ -19870,7 +19875,8 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::greater_equal_scalar(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::greater_equal_scalar(self_, other)?)
     }
     pub fn less_equal(
         _: DispatchKeySet,
@@ -19888,7 +19894,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::less_equal(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::less_equal(self_, other)?)
     }
     pub fn less_equal_scalar(
         _: DispatchKeySet,
@@ -19910,7 +19916,8 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::less_equal_scalar(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::less_equal_scalar(self_, other)?)
     }
     pub fn greater(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::greater(self_, other)
@@ -19924,7 +19931,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::greater(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::greater(self_, other)?)
     }
     pub fn greater_scalar(
         _: DispatchKeySet,
@@ -19946,7 +19953,8 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::greater_scalar(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::greater_scalar(self_, other)?)
     }
     pub fn less(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::less(self_, other)
@@ -19960,7 +19968,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::less(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::less(self_, other)?)
     }
     pub fn less_scalar(
         _: DispatchKeySet,
@@ -19978,7 +19986,7 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::less_scalar(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::less_scalar(self_, other)?)
     }
     pub fn special_expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_expm1(self_)
@@ -19988,7 +19996,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_expm1(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_expm1(self_)?)
     }
     pub fn special_exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_exp2(self_)
@@ -19998,7 +20006,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_exp2(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_exp2(self_)?)
     }
     pub fn special_digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_digamma(self_)
@@ -20008,7 +20016,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_digamma(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_digamma(self_)?)
     }
     pub fn special_psi(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_psi(self_)
@@ -20018,7 +20026,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_psi(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_psi(self_)?)
     }
     pub fn special_gammaln(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_gammaln(self_)
@@ -20028,7 +20036,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_gammaln(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_gammaln(self_)?)
     }
     pub fn special_erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_erf(self_)
@@ -20038,7 +20046,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_erf(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_erf(self_)?)
     }
     pub fn special_erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_erfc(self_)
@@ -20048,7 +20056,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_erfc(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_erfc(self_)?)
     }
     pub fn special_erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_erfinv(self_)
@@ -20058,7 +20066,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_erfinv(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_erfinv(self_)?)
     }
     pub fn special_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_i0(self_)
@@ -20068,7 +20076,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_i0(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_i0(self_)?)
     }
     pub fn special_expit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_expit(self_)
@@ -20078,7 +20086,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_expit(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_expit(self_)?)
     }
     pub fn special_log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_log1p(self_)
@@ -20088,7 +20096,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_log1p(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_log1p(self_)?)
     }
     pub fn special_sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_sinc(self_)
@@ -20098,7 +20106,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_sinc(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_sinc(self_)?)
     }
     pub fn special_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::special_ndtr(self_)
@@ -20108,7 +20116,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_ndtr(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_ndtr(self_)?)
     }
     pub fn special_logit(
         _: DispatchKeySet,
@@ -20123,7 +20131,7 @@ pub mod native {
         eps: Option<f64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_logit(self_, eps)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_logit(self_, eps)?)
     }
     pub fn special_logsumexp(
         _: DispatchKeySet,
@@ -20140,10 +20148,8 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::special_logsumexp(self_, dim, keepdim)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_logsumexp(self_, dim, keepdim)?)
     }
     pub fn special_polygamma(
         _: DispatchKeySet,
@@ -20158,7 +20164,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_polygamma(n, self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_polygamma(n, self_)?)
     }
     pub fn special_round(
         _: DispatchKeySet,
@@ -20173,7 +20179,8 @@ pub mod native {
         decimals: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_round(self_, decimals)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_round(self_, decimals)?)
     }
     pub fn special_gammainc(
         _: DispatchKeySet,
@@ -20188,7 +20195,8 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_gammainc(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_gammainc(self_, other)?)
     }
     pub fn special_gammaincc(
         _: DispatchKeySet,
@@ -20203,7 +20211,8 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_gammaincc(self_, other)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_gammaincc(self_, other)?)
     }
     pub fn special_xlogy(
         _: DispatchKeySet,
@@ -20218,7 +20227,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_xlogy(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::special_xlogy(self_, other)?)
     }
     pub fn special_xlogy_self_scalar(
         _: DispatchKeySet,
@@ -20233,10 +20242,8 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::special_xlogy_self_scalar(self_, other)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_xlogy_self_scalar(self_, other)?)
     }
     pub fn special_xlogy_other_scalar(
         _: DispatchKeySet,
@@ -20251,10 +20258,8 @@ pub mod native {
         other: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::special_xlogy_other_scalar(self_, other)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_xlogy_other_scalar(self_, other)?)
     }
     pub fn rad2deg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::rad2deg(self_)
@@ -20263,7 +20268,7 @@ pub mod native {
         composite::pointwise::rad2deg_(self_)
     }
     pub fn rad2deg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::rad2deg(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::rad2deg(self_)?)
     }
     pub fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::deg2rad(self_)
@@ -20272,7 +20277,7 @@ pub mod native {
         composite::pointwise::deg2rad_(self_)
     }
     pub fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::deg2rad(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::deg2rad(self_)?)
     }
     pub fn isclose(
         _: DispatchKeySet,
@@ -20342,10 +20347,11 @@ pub mod native {
         exponent: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::float_power_tensor_tensor(self_, exponent)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::pointwise::float_power_tensor_tensor(self_, exponent)?,
+            )
     }
     pub fn float_power_scalar(
         _: DispatchKeySet,
@@ -20360,7 +20366,8 @@ pub mod native {
         exponent: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::float_power_scalar(self_, exponent)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::float_power_scalar(self_, exponent)?)
     }
     pub fn float_power_tensor_scalar(
         _: DispatchKeySet,
@@ -20375,10 +20382,11 @@ pub mod native {
         exponent: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pointwise::float_power_tensor_scalar(self_, exponent)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::pointwise::float_power_tensor_scalar(self_, exponent)?,
+            )
     }
     pub fn ldexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::ldexp(self_, other)
@@ -20389,7 +20397,7 @@ pub mod native {
         other: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::ldexp(self_, other)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::ldexp(self_, other)?)
     }
     pub fn complex(_: DispatchKeySet, real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         composite::pointwise::complex(real, imag)
@@ -20400,7 +20408,10 @@ pub mod native {
         imag: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::complex(real, imag)?)
+        out::Dtypes::Words(
+                "Expected object of scalar type {Result} but got scalar type {Out} for argument 'out'",
+            )
+            .copy(out, &composite::pointwise::complex(real, imag)?)
     }
     pub fn polar(_: DispatchKeySet, abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
         composite::pointwise::polar(abs, angle)
@@ -20411,7 +20422,10 @@ pub mod native {
         angle: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::polar(abs, angle)?)
+        out::Dtypes::Words(
+                "Expected object of scalar type {Result} but got scalar type {Out} for argument 'out'",
+            )
+            .copy(out, &composite::pointwise::polar(abs, angle)?)
     }
     pub fn mvlgamma(_: DispatchKeySet, self_: &Tensor, p: i64) -> Result<Tensor> {
         composite::pointwise::mvlgamma(self_, p)
@@ -20425,7 +20439,7 @@ pub mod native {
         p: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::mvlgamma(self_, p)?)
+        out::Dtypes::Exact.copy(out, &composite::pointwise::mvlgamma(self_, p)?)
     }
     pub fn special_multigammaln(
         _: DispatchKeySet,
@@ -20440,7 +20454,8 @@ pub mod native {
         p: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::pointwise::special_multigammaln(self_, p)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::special_multigammaln(self_, p)?)
     }
 }
 impl Tensor {

@@ -2682,17 +2682,18 @@ pub mod native {
         count_include_pad: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pooling::avg_pool1d(
-                self_,
-                kernel_size,
-                stride,
-                padding,
-                ceil_mode,
-                count_include_pad,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::pooling::avg_pool1d(
+                    self_,
+                    kernel_size,
+                    stride,
+                    padding,
+                    ceil_mode,
+                    count_include_pad,
+                )?,
+            )
     }
     pub fn adaptive_avg_pool1d(
         _: DispatchKeySet,
@@ -2707,10 +2708,8 @@ pub mod native {
         output_size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pooling::adaptive_avg_pool1d(self_, output_size)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::pooling::adaptive_avg_pool1d(self_, output_size)?)
     }
     pub fn adaptive_avg_pool2d(
         _: DispatchKeySet,
@@ -2725,10 +2724,8 @@ pub mod native {
         output_size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pooling::adaptive_avg_pool2d(self_, output_size)?,
-        )
+        out::Dtypes::Words("expected dtype {result} for `output` but got dtype {out}")
+            .copy(out, &composite::pooling::adaptive_avg_pool2d(self_, output_size)?)
     }
     pub fn _adaptive_avg_pool2d(
         _: DispatchKeySet,
@@ -2787,10 +2784,8 @@ pub mod native {
         output_size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::pooling::adaptive_avg_pool3d(self_, output_size)?,
-        )
+        out::Dtypes::Words("expected dtype {result} for `output` but got dtype {out}")
+            .copy(out, &composite::pooling::adaptive_avg_pool3d(self_, output_size)?)
     }
     pub fn _adaptive_avg_pool3d(
         _: DispatchKeySet,

@@ -1637,7 +1637,7 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::random::bernoulli(self_, generator)?)
+        out::Dtypes::Any.copy(out, &composite::random::bernoulli(self_, generator)?)
     }
     pub fn bernoulli_p(
         _: DispatchKeySet,
@@ -1682,16 +1682,17 @@ pub mod native {
         composite::random::rand(size, dtype, layout, device, pin_memory)
     }
     pub fn rand_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::rand(
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::rand(
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn rand_generator(
         _: DispatchKeySet,
@@ -1717,17 +1718,18 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::rand_generator(
-                size,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::rand_generator(
+                    size,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randn(
         _: DispatchKeySet,
@@ -1740,16 +1742,17 @@ pub mod native {
         composite::random::randn(size, dtype, layout, device, pin_memory)
     }
     pub fn randn_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randn(
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randn(
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randn_generator(
         _: DispatchKeySet,
@@ -1775,17 +1778,18 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randn_generator(
-                size,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randn_generator(
+                    size,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randint(
         _: DispatchKeySet,
@@ -1804,17 +1808,18 @@ pub mod native {
         size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randint(
-                high,
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint(
+                    high,
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randint_generator(
         _: DispatchKeySet,
@@ -1843,18 +1848,19 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randint_generator(
-                high,
-                size,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint_generator(
+                    high,
+                    size,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randint_low(
         _: DispatchKeySet,
@@ -1883,18 +1889,19 @@ pub mod native {
         size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randint_low(
-                low,
-                high,
-                size,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint_low(
+                    low,
+                    high,
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randint_low_generator(
         _: DispatchKeySet,
@@ -1926,19 +1933,20 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randint_low_generator(
-                low,
-                high,
-                size,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint_low_generator(
+                    low,
+                    high,
+                    size,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randperm(
         _: DispatchKeySet,
@@ -1951,16 +1959,17 @@ pub mod native {
         composite::random::randperm(n, dtype, layout, device, pin_memory)
     }
     pub fn randperm_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randperm(
-                n,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randperm(
+                    n,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn randperm_generator(
         _: DispatchKeySet,
@@ -1986,17 +1995,18 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::randperm_generator(
-                n,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randperm_generator(
+                    n,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn rand_like(
         _: DispatchKeySet,
@@ -2049,10 +2059,8 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::normal_tensor_float(mean, std, generator)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::random::normal_tensor_float(mean, std, generator)?)
     }
     pub fn normal_float_tensor(
         _: DispatchKeySet,
@@ -2069,10 +2077,8 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::normal_float_tensor(mean, std, generator)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::random::normal_float_tensor(mean, std, generator)?)
     }
     pub fn normal_tensor_tensor(
         _: DispatchKeySet,
@@ -2089,10 +2095,8 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::normal_tensor_tensor(mean, std, generator)?,
-        )
+        out::Dtypes::Cast
+            .copy(out, &composite::random::normal_tensor_tensor(mean, std, generator)?)
     }
     pub fn normal_float_float(
         _: DispatchKeySet,
@@ -2124,19 +2128,20 @@ pub mod native {
         generator: Option<&Generator>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::random::normal_float_float(
-                mean,
-                std,
-                size,
-                generator,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::normal_float_float(
+                    mean,
+                    std,
+                    size,
+                    generator,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn uniform(
         _: DispatchKeySet,

@@ -1110,16 +1110,17 @@ pub mod native {
         composite::range::arange(end, dtype, layout, device, pin_memory)
     }
     pub fn arange_out(_: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::arange(
-                end,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::arange(
+                    end,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn arange_start(
         _: DispatchKeySet,
@@ -1159,18 +1160,19 @@ pub mod native {
         step: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::arange_start_step(
-                start,
-                end,
-                step,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::arange_start_step(
+                    start,
+                    end,
+                    step,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn eye(
         _: DispatchKeySet,
@@ -1183,10 +1185,17 @@ pub mod native {
         composite::range::eye(n, dtype, layout, device, pin_memory)
     }
     pub fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::eye(n, Some(out.dtype()), None, Some(out.device()), None)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::eye(
+                    n,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn eye_m(
         _: DispatchKeySet,
@@ -1200,17 +1209,18 @@ pub mod native {
         composite::range::eye_m(n, m, dtype, layout, device, pin_memory)
     }
     pub fn eye_m_out(_: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::eye_m(
-                n,
-                m,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::eye_m(
+                    n,
+                    m,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn linspace(
         _: DispatchKeySet,
@@ -1231,18 +1241,19 @@ pub mod native {
         steps: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::linspace(
-                start,
-                end,
-                steps,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::linspace(
+                    start,
+                    end,
+                    steps,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn linspace_tensor_tensor(
         _: DispatchKeySet,
@@ -1271,18 +1282,19 @@ pub mod native {
         steps: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::linspace_tensor_tensor(
-                start,
-                end,
-                steps,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::linspace_tensor_tensor(
+                    start,
+                    end,
+                    steps,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn linspace_tensor_scalar(
         _: DispatchKeySet,
@@ -1311,18 +1323,19 @@ pub mod native {
         steps: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::linspace_tensor_scalar(
-                start,
-                end,
-                steps,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::linspace_tensor_scalar(
+                    start,
+                    end,
+                    steps,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn linspace_scalar_tensor(
         _: DispatchKeySet,
@@ -1351,18 +1364,19 @@ pub mod native {
         steps: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::linspace_scalar_tensor(
-                start,
-                end,
-                steps,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::linspace_scalar_tensor(
+                    start,
+                    end,
+                    steps,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn logspace(
         _: DispatchKeySet,
@@ -1394,19 +1408,20 @@ pub mod native {
         base: f64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::logspace(
-                start,
-                end,
-                steps,
-                base,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::logspace(
+                    start,
+                    end,
+                    steps,
+                    base,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn logspace_tensor_tensor(
         _: DispatchKeySet,
@@ -1438,19 +1453,20 @@ pub mod native {
         base: f64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::logspace_tensor_tensor(
-                start,
-                end,
-                steps,
-                base,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::logspace_tensor_tensor(
+                    start,
+                    end,
+                    steps,
+                    base,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn logspace_tensor_scalar(
         _: DispatchKeySet,
@@ -1482,19 +1498,20 @@ pub mod native {
         base: f64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::logspace_tensor_scalar(
-                start,
-                end,
-                steps,
-                base,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::logspace_tensor_scalar(
+                    start,
+                    end,
+                    steps,
+                    base,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn logspace_scalar_tensor(
         _: DispatchKeySet,
@@ -1526,19 +1543,20 @@ pub mod native {
         base: f64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::range::logspace_scalar_tensor(
-                start,
-                end,
-                steps,
-                base,
-                Some(out.dtype()),
-                None,
-                Some(out.device()),
-                None,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::range::logspace_scalar_tensor(
+                    start,
+                    end,
+                    steps,
+                    base,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
 }
 static OPS: &[&dyn AnyOp] = &[

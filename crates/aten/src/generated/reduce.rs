@@ -2605,15 +2605,13 @@ pub mod native {
         crate::native::reduce::max(Out::Fresh, self_)
     }
     pub fn max_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        crate::native::reduce::max(Out::Into(&[out]), self_)?;
-        Ok(())
+        out::Dtypes::Cast.copy(out, &crate::native::reduce::max(Out::Fresh, self_)?)
     }
     pub fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         crate::native::reduce::min(Out::Fresh, self_)
     }
     pub fn min_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        crate::native::reduce::min(Out::Into(&[out]), self_)?;
-        Ok(())
+        out::Dtypes::Cast.copy(out, &crate::native::reduce::min(Out::Fresh, self_)?)
     }
     pub fn max_dim(
         _: DispatchKeySet,
@@ -2808,14 +2806,17 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::reduce::var_correction(
-            Out::Into(&[out]),
-            self_,
-            dim,
-            correction,
-            keepdim,
-        )?;
-        Ok(())
+        out::Dtypes::Cast
+            .copy(
+                out,
+                &crate::native::reduce::var_correction(
+                    Out::Fresh,
+                    self_,
+                    dim,
+                    correction,
+                    keepdim,
+                )?,
+            )
     }
     pub fn var(_: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<Tensor> {
         composite::reduce::var(self_, unbiased)
@@ -2837,7 +2838,8 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::var_dim(self_, dim, unbiased, keepdim)?)
+        out::Dtypes::Cast
+            .copy(out, &composite::reduce::var_dim(self_, dim, unbiased, keepdim)?)
     }
     pub fn linalg_vector_norm(
         _: DispatchKeySet,
@@ -2933,7 +2935,8 @@ pub mod native {
         dim: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::count_nonzero_dim_int_list(self_, dim)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::reduce::count_nonzero_dim_int_list(self_, dim)?)
     }
     pub fn count_nonzero(
         _: DispatchKeySet,
@@ -2948,7 +2951,7 @@ pub mod native {
         dim: Option<i64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::count_nonzero(self_, dim)?)
+        out::Dtypes::Exact.copy(out, &composite::reduce::count_nonzero(self_, dim)?)
     }
     pub fn nansum(
         _: DispatchKeySet,
@@ -2967,7 +2970,8 @@ pub mod native {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::nansum(self_, dim, keepdim, dtype)?)
+        out::Dtypes::Cast
+            .copy(out, &composite::reduce::nansum(self_, dim, keepdim, dtype)?)
     }
     pub fn nanmean(
         _: DispatchKeySet,
@@ -2986,7 +2990,8 @@ pub mod native {
         dtype: Option<DType>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::nanmean(self_, dim, keepdim, dtype)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::reduce::nanmean(self_, dim, keepdim, dtype)?)
     }
     pub fn std(_: DispatchKeySet, self_: &Tensor, unbiased: bool) -> Result<Tensor> {
         composite::reduce::std(self_, unbiased)
@@ -3008,7 +3013,8 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::std_dim(self_, dim, unbiased, keepdim)?)
+        out::Dtypes::Cast
+            .copy(out, &composite::reduce::std_dim(self_, dim, unbiased, keepdim)?)
     }
     pub fn std_correction(
         _: DispatchKeySet,
@@ -3027,10 +3033,11 @@ pub mod native {
         keepdim: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::reduce::std_correction(self_, dim, correction, keepdim)?,
-        )
+        out::Dtypes::Cast
+            .copy(
+                out,
+                &composite::reduce::std_correction(self_, dim, correction, keepdim)?,
+            )
     }
     pub fn var_mean(
         _: DispatchKeySet,
@@ -3072,8 +3079,10 @@ pub mod native {
             correction,
             keepdim,
         )?;
-        out::copy_into(out0, &r0)?;
-        out::copy_into(out1, &r1)?;
+        out::Dtypes::Exact.check(out0, &r0)?;
+        out::Dtypes::Exact.check(out1, &r1)?;
+        out::Dtypes::Exact.copy(out0, &r0)?;
+        out::Dtypes::Exact.copy(out1, &r1)?;
         Ok(())
     }
     pub fn std_mean(
@@ -3116,8 +3125,10 @@ pub mod native {
             correction,
             keepdim,
         )?;
-        out::copy_into(out0, &r0)?;
-        out::copy_into(out1, &r1)?;
+        out::Dtypes::Exact.check(out0, &r0)?;
+        out::Dtypes::Exact.check(out1, &r1)?;
+        out::Dtypes::Exact.copy(out0, &r0)?;
+        out::Dtypes::Exact.copy(out1, &r1)?;
         Ok(())
     }
     pub fn aminmax(
@@ -3137,8 +3148,10 @@ pub mod native {
         max: &Tensor,
     ) -> Result<()> {
         let (r0, r1) = composite::reduce::aminmax(self_, dim, keepdim)?;
-        out::copy_into(min, &r0)?;
-        out::copy_into(max, &r1)?;
+        out::Dtypes::Exact.check(min, &r0)?;
+        out::Dtypes::Exact.check(max, &r1)?;
+        out::Dtypes::Exact.copy(min, &r0)?;
+        out::Dtypes::Exact.copy(max, &r1)?;
         Ok(())
     }
     pub fn diff(
@@ -3160,7 +3173,8 @@ pub mod native {
         append: Option<&Tensor>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::reduce::diff(self_, n, dim, prepend, append)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::reduce::diff(self_, n, dim, prepend, append)?)
     }
 }
 impl Tensor {

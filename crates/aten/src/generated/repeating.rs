@@ -282,7 +282,7 @@ pub mod native {
         repeats: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::repeating::repeat(self_, repeats)?)
+        out::Dtypes::Exact.copy(out, &composite::repeating::repeat(self_, repeats)?)
     }
     pub fn tile(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         composite::repeating::tile(self_, dims)
@@ -300,10 +300,8 @@ pub mod native {
         output_size: Option<i64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::repeating::repeat_interleave(repeats, output_size)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::repeating::repeat_interleave(repeats, output_size)?)
     }
     pub fn repeat_interleave_self_tensor(
         _: DispatchKeySet,

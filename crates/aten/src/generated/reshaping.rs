@@ -392,16 +392,17 @@ pub mod native {
         step: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::reshaping::unfold_backward(
-                grad_in,
-                input_sizes,
-                dim,
-                size,
-                step,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::reshaping::unfold_backward(
+                    grad_in,
+                    input_sizes,
+                    dim,
+                    size,
+                    step,
+                )?,
+            )
     }
     pub fn ravel(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::reshaping::ravel(self_)

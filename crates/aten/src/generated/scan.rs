@@ -317,7 +317,15 @@ pub mod native {
         values: &Tensor,
         indices: &Tensor,
     ) -> Result<()> {
-        crate::native::scan::cummax(Out::Into(&[values, indices]), self_, dim)?;
+        let (r0, r1) = crate::native::scan::cummax(Out::Fresh, self_, dim)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .check(values, &r0)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .check(indices, &r1)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .copy(values, &r0)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .copy(indices, &r1)?;
         Ok(())
     }
     pub fn cummin(
@@ -334,7 +342,15 @@ pub mod native {
         values: &Tensor,
         indices: &Tensor,
     ) -> Result<()> {
-        crate::native::scan::cummin(Out::Into(&[values, indices]), self_, dim)?;
+        let (r0, r1) = crate::native::scan::cummin(Out::Fresh, self_, dim)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .check(values, &r0)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .check(indices, &r1)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .copy(values, &r0)?;
+        out::Dtypes::Words("expected scalar_type {Result} but found {Out}")
+            .copy(indices, &r1)?;
         Ok(())
     }
 }

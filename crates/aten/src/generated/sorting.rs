@@ -1143,7 +1143,7 @@ pub mod native {
         composite::sorting::msort(self_)
     }
     pub fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::sorting::msort(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::sorting::msort(self_)?)
     }
     pub fn argsort(
         _: DispatchKeySet,
@@ -1347,10 +1347,11 @@ pub mod native {
         interpolation: &str,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::sorting::quantile(self_, q, dim, keepdim, interpolation)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::sorting::quantile(self_, q, dim, keepdim, interpolation)?,
+            )
     }
     pub fn quantile_scalar(
         _: DispatchKeySet,
@@ -1371,10 +1372,17 @@ pub mod native {
         interpolation: &str,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::sorting::quantile_scalar(self_, q, dim, keepdim, interpolation)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::sorting::quantile_scalar(
+                    self_,
+                    q,
+                    dim,
+                    keepdim,
+                    interpolation,
+                )?,
+            )
     }
     pub fn nanquantile(
         _: DispatchKeySet,
@@ -1395,10 +1403,11 @@ pub mod native {
         interpolation: &str,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::sorting::nanquantile(self_, q, dim, keepdim, interpolation)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::sorting::nanquantile(self_, q, dim, keepdim, interpolation)?,
+            )
     }
     pub fn nanquantile_scalar(
         _: DispatchKeySet,
@@ -1419,16 +1428,17 @@ pub mod native {
         interpolation: &str,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::sorting::nanquantile_scalar(
-                self_,
-                q,
-                dim,
-                keepdim,
-                interpolation,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::sorting::nanquantile_scalar(
+                    self_,
+                    q,
+                    dim,
+                    keepdim,
+                    interpolation,
+                )?,
+            )
     }
 }
 impl Tensor {

@@ -3599,14 +3599,15 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::upsample_nearest1d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::upsample_nearest1d_vec(
+                    input,
+                    output_size,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn upsample_nearest1d(
         _: DispatchKeySet,
@@ -3687,14 +3688,15 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_nearest_exact1d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_nearest_exact1d_vec(
+                    input,
+                    output_size,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_nearest_exact1d(
         _: DispatchKeySet,
@@ -3865,14 +3867,15 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_nearest_exact2d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_nearest_exact2d_vec(
+                    input,
+                    output_size,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_nearest_exact2d(
         _: DispatchKeySet,
@@ -3957,14 +3960,15 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::upsample_nearest3d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::upsample_nearest3d_vec(
+                    input,
+                    output_size,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn upsample_nearest3d(
         _: DispatchKeySet,
@@ -4061,14 +4065,15 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_nearest_exact3d_vec(
-                input,
-                output_size,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_nearest_exact3d_vec(
+                    input,
+                    output_size,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_nearest_exact3d(
         _: DispatchKeySet,
@@ -4168,15 +4173,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::upsample_linear1d_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::upsample_linear1d_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn upsample_linear1d(
         _: DispatchKeySet,
@@ -4374,15 +4380,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::upsample_trilinear3d_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::upsample_trilinear3d_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn upsample_trilinear3d(
         _: DispatchKeySet,
@@ -4490,15 +4497,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::upsample_bicubic2d_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::upsample_bicubic2d_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn upsample_bicubic2d(
         _: DispatchKeySet,
@@ -4598,15 +4606,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_bilinear2d_aa_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_bilinear2d_aa_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_bilinear2d_aa(
         _: DispatchKeySet,
@@ -4706,15 +4715,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_bicubic2d_aa_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_bicubic2d_aa_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_bicubic2d_aa(
         _: DispatchKeySet,
@@ -4814,15 +4824,16 @@ pub mod native {
         scale_factors: Option<&[f64]>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::upsampling::_upsample_lanczos2d_aa_vec(
-                input,
-                output_size,
-                align_corners,
-                scale_factors,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::upsampling::_upsample_lanczos2d_aa_vec(
+                    input,
+                    output_size,
+                    align_corners,
+                    scale_factors,
+                )?,
+            )
     }
     pub fn _upsample_lanczos2d_aa(
         _: DispatchKeySet,

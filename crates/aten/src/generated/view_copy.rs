@@ -1638,7 +1638,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::alias_copy(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::alias_copy(self_)?)
     }
     pub fn as_strided_copy(
         _: DispatchKeySet,
@@ -1657,10 +1657,16 @@ pub mod native {
         storage_offset: Option<i64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::as_strided_copy(self_, size, stride, storage_offset)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::view_copy::as_strided_copy(
+                    self_,
+                    size,
+                    stride,
+                    storage_offset,
+                )?,
+            )
     }
     pub fn diagonal_copy(
         _: DispatchKeySet,
@@ -1679,10 +1685,8 @@ pub mod native {
         dim2: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::diagonal_copy(self_, offset, dim1, dim2)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::diagonal_copy(self_, offset, dim1, dim2)?)
     }
     pub fn expand_copy(
         _: DispatchKeySet,
@@ -1699,7 +1703,8 @@ pub mod native {
         implicit: bool,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::expand_copy(self_, size, implicit)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::expand_copy(self_, size, implicit)?)
     }
     pub fn permute_copy(
         _: DispatchKeySet,
@@ -1714,7 +1719,7 @@ pub mod native {
         dims: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::permute_copy(self_, dims)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::permute_copy(self_, dims)?)
     }
     pub fn select_copy_int(
         _: DispatchKeySet,
@@ -1731,7 +1736,8 @@ pub mod native {
         index: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::select_copy_int(self_, dim, index)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::select_copy_int(self_, dim, index)?)
     }
     pub fn slice_copy(
         _: DispatchKeySet,
@@ -1752,10 +1758,8 @@ pub mod native {
         step: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::slice_copy(self_, dim, start, end, step)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::slice_copy(self_, dim, start, end, step)?)
     }
     pub fn split_copy(
         _: DispatchKeySet,
@@ -1783,7 +1787,9 @@ pub mod native {
                 ),
             );
         }
-        made.iter().zip(out).try_for_each(|(made, out)| out::copy_into(out, made))
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn split_with_sizes_copy(
         _: DispatchKeySet,
@@ -1811,7 +1817,9 @@ pub mod native {
                 ),
             );
         }
-        made.iter().zip(out).try_for_each(|(made, out)| out::copy_into(out, made))
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn squeeze_copy(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view_copy::squeeze_copy(self_)
@@ -1821,7 +1829,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::squeeze_copy(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::squeeze_copy(self_)?)
     }
     pub fn squeeze_copy_dim(
         _: DispatchKeySet,
@@ -1836,7 +1844,8 @@ pub mod native {
         dim: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::squeeze_copy_dim(self_, dim)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::squeeze_copy_dim(self_, dim)?)
     }
     pub fn squeeze_copy_dims(
         _: DispatchKeySet,
@@ -1851,13 +1860,14 @@ pub mod native {
         dim: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::squeeze_copy_dims(self_, dim)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::squeeze_copy_dims(self_, dim)?)
     }
     pub fn t_copy(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view_copy::t_copy(self_)
     }
     pub fn t_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::t_copy(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::t_copy(self_)?)
     }
     pub fn transpose_copy_int(
         _: DispatchKeySet,
@@ -1874,10 +1884,8 @@ pub mod native {
         dim1: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::transpose_copy_int(self_, dim0, dim1)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::transpose_copy_int(self_, dim0, dim1)?)
     }
     pub fn unsqueeze_copy(
         _: DispatchKeySet,
@@ -1892,7 +1900,7 @@ pub mod native {
         dim: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::unsqueeze_copy(self_, dim)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::unsqueeze_copy(self_, dim)?)
     }
     pub fn unbind_copy_int(
         _: DispatchKeySet,
@@ -1918,7 +1926,9 @@ pub mod native {
                 ),
             );
         }
-        made.iter().zip(out).try_for_each(|(made, out)| out::copy_into(out, made))
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn view_copy(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         composite::view_copy::view_copy(self_, size)
@@ -1929,7 +1939,7 @@ pub mod native {
         size: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::view_copy(self_, size)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::view_copy(self_, size)?)
     }
     pub fn unfold_copy(
         _: DispatchKeySet,
@@ -1948,10 +1958,8 @@ pub mod native {
         step: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::unfold_copy(self_, dimension, size, step)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::unfold_copy(self_, dimension, size, step)?)
     }
     pub fn detach_copy(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view_copy::detach_copy(self_)
@@ -1961,7 +1969,7 @@ pub mod native {
         self_: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::detach_copy(self_)?)
+        out::Dtypes::Exact.copy(out, &composite::view_copy::detach_copy(self_)?)
     }
     pub fn view_copy_dtype(
         _: DispatchKeySet,
@@ -1976,7 +1984,8 @@ pub mod native {
         dtype: DType,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(out, &composite::view_copy::view_copy_dtype(self_, dtype)?)
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::view_copy_dtype(self_, dtype)?)
     }
     pub fn narrow_copy(
         _: DispatchKeySet,
@@ -1995,10 +2004,8 @@ pub mod native {
         length: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::narrow_copy(self_, dim, start, length)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::narrow_copy(self_, dim, start, length)?)
     }
     pub fn slice_scatter(
         _: DispatchKeySet,
@@ -2021,10 +2028,11 @@ pub mod native {
         step: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::slice_scatter(self_, src, dim, start, end, step)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::view_copy::slice_scatter(self_, src, dim, start, end, step)?,
+            )
     }
     pub fn select_scatter(
         _: DispatchKeySet,
@@ -2043,10 +2051,8 @@ pub mod native {
         index: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::select_scatter(self_, src, dim, index)?,
-        )
+        out::Dtypes::Exact
+            .copy(out, &composite::view_copy::select_scatter(self_, src, dim, index)?)
     }
     pub fn as_strided_scatter(
         _: DispatchKeySet,
@@ -2073,16 +2079,17 @@ pub mod native {
         storage_offset: Option<i64>,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::as_strided_scatter(
-                self_,
-                src,
-                size,
-                stride,
-                storage_offset,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::view_copy::as_strided_scatter(
+                    self_,
+                    src,
+                    size,
+                    stride,
+                    storage_offset,
+                )?,
+            )
     }
     pub fn select_backward(
         _: DispatchKeySet,
@@ -2101,10 +2108,16 @@ pub mod native {
         index: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::select_backward(grad_output, input_sizes, dim, index)?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::view_copy::select_backward(
+                    grad_output,
+                    input_sizes,
+                    dim,
+                    index,
+                )?,
+            )
     }
     pub fn slice_backward(
         _: DispatchKeySet,
@@ -2134,17 +2147,18 @@ pub mod native {
         step: i64,
         out: &Tensor,
     ) -> Result<()> {
-        out::copy_into(
-            out,
-            &composite::view_copy::slice_backward(
-                grad_output,
-                input_sizes,
-                dim,
-                start,
-                end,
-                step,
-            )?,
-        )
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::view_copy::slice_backward(
+                    grad_output,
+                    input_sizes,
+                    dim,
+                    start,
+                    end,
+                    step,
+                )?,
+            )
     }
 }
 impl Tensor {

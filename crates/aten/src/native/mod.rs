@@ -5,6 +5,7 @@ pub mod attention;
 pub mod batch_norm;
 pub mod cdist;
 pub mod convolution;
+pub mod ctc_loss;
 pub mod embedding;
 pub mod embedding_bag;
 pub mod flip;

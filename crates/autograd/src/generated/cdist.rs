@@ -155,40 +155,55 @@ fn _cdist_forward_out(
 }
 /// Backward of `_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor`.
 ///
-/// grad_output: `not_implemented("grad_output")`
-///
-/// x1: `not_implemented("x1")`
-///
-/// x2: `not_implemented("x2")`
-///
-/// cdist: `not_implemented("cdist")`
-struct CdistBackwardBackward0 {}
+/// grad_output, x1, x2, cdist: `cdist_double_backward(grad, grad_output, x1, x2, p, cdist)`
+struct CdistBackwardBackward0 {
+    grad_output: SavedVariable,
+    x1: SavedVariable,
+    x2: SavedVariable,
+    p: f64,
+    cdist: SavedVariable,
+}
 impl Function for CdistBackwardBackward0 {
     fn name(&self) -> &'static str {
         "CdistBackwardBackward0"
     }
-    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());
-        if grads.all_none() {
-            return Ok(out);
-        }
-        if need[0] {
-            let t0 = formulas::not_implemented("grad_output")?;
-            out.set(0, t0);
-        }
-        if need[1] {
-            let t0 = formulas::not_implemented("x1")?;
-            out.set(1, t0);
-        }
-        if need[2] {
-            let t0 = formulas::not_implemented("x2")?;
-            out.set(2, t0);
-        }
-        if need[3] {
-            let t0 = formulas::not_implemented("cdist")?;
-            out.set(3, t0);
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] || need[2] || need[3] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let x1 = self.x1.unpack(node)?;
+            let x2 = self.x2.unpack(node)?;
+            let cdist = self.cdist.unpack(node)?;
+            let t0 = formulas::cdist_double_backward(
+                grad,
+                &grad_output,
+                &x1,
+                &x2,
+                self.p,
+                &cdist,
+            )?;
+            let (d0, d1, d2, d3) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
+            if need[3] {
+                out.set(3, d3);
+            }
         }
         Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.x1.release();
+        self.x2.release();
+        self.cdist.release();
     }
 }
 fn _cdist_backward(
@@ -207,7 +222,13 @@ fn _cdist_backward(
     }?;
     if needed {
         let edges = Edges::of(&[grad_output, x1, x2, cdist])?;
-        let function = CdistBackwardBackward0 {};
+        let function = CdistBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            x1: SavedVariable::input(true, x1)?,
+            x2: SavedVariable::input(true, x2)?,
+            p,
+            cdist: SavedVariable::input(true, cdist)?,
+        };
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
@@ -288,34 +309,48 @@ fn _pdist_forward_out(
 }
 /// Backward of `_pdist_backward(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor`.
 ///
-/// grad_output: `not_implemented("grad_output")`
-///
-/// self: `not_implemented("self")`
-///
-/// pdist: `not_implemented("pdist")`
-struct PdistBackwardBackward0 {}
+/// grad_output, self, pdist: `pdist_double_backward(grad, grad_output, self, p, pdist)`
+struct PdistBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    p: f64,
+    pdist: SavedVariable,
+}
 impl Function for PdistBackwardBackward0 {
     fn name(&self) -> &'static str {
         "PdistBackwardBackward0"
     }
-    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());
-        if grads.all_none() {
-            return Ok(out);
-        }
-        if need[0] {
-            let t0 = formulas::not_implemented("grad_output")?;
-            out.set(0, t0);
-        }
-        if need[1] {
-            let t0 = formulas::not_implemented("self")?;
-            out.set(1, t0);
-        }
-        if need[2] {
-            let t0 = formulas::not_implemented("pdist")?;
-            out.set(2, t0);
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] || need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let pdist = self.pdist.unpack(node)?;
+            let t0 = formulas::pdist_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                self.p,
+                &pdist,
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
         }
         Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.pdist.release();
     }
 }
 fn _pdist_backward(
@@ -333,7 +368,12 @@ fn _pdist_backward(
     }?;
     if needed {
         let edges = Edges::of(&[grad_output, self_, pdist])?;
-        let function = PdistBackwardBackward0 {};
+        let function = PdistBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            self_: SavedVariable::input(true, self_)?,
+            p,
+            pdist: SavedVariable::input(true, pdist)?,
+        };
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)

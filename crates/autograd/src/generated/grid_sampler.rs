@@ -95,34 +95,55 @@ fn grid_sampler_2d_out(
 }
 /// Backward of `grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`.
 ///
-/// grad_output: `not_implemented("grad_output")`
-///
-/// input: `not_implemented("input")`
-///
-/// grid: `not_implemented("grid")`
-struct GridSampler2DBackwardBackward0 {}
+/// grad_output, input, grid: `grid_sampler_double_backward(grads[0], grads[1], grad_output, input, grid, interpolation_mode, padding_mode, align_corners)`
+struct GridSampler2DBackwardBackward0 {
+    grad_output: SavedVariable,
+    input: SavedVariable,
+    grid: SavedVariable,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+}
 impl Function for GridSampler2DBackwardBackward0 {
     fn name(&self) -> &'static str {
         "GridSampler2DBackwardBackward0"
     }
-    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());
         if grads.all_none() {
             return Ok(out);
         }
-        if need[0] {
-            let t0 = formulas::not_implemented("grad_output")?;
-            out.set(0, t0);
-        }
-        if need[1] {
-            let t0 = formulas::not_implemented("input")?;
-            out.set(1, t0);
-        }
-        if need[2] {
-            let t0 = formulas::not_implemented("grid")?;
-            out.set(2, t0);
+        if need[0] || need[1] || need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let input = self.input.unpack(node)?;
+            let grid = self.grid.unpack(node)?;
+            let t0 = formulas::grid_sampler_double_backward(
+                grads.at(0),
+                grads.at(1),
+                &grad_output,
+                &input,
+                &grid,
+                self.interpolation_mode,
+                self.padding_mode,
+                self.align_corners,
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
         }
         Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.input.release();
+        self.grid.release();
     }
 }
 fn grid_sampler_2d_backward(
@@ -155,7 +176,14 @@ fn grid_sampler_2d_backward(
     }?;
     if needed {
         let edges = Edges::of(&[grad_output, input, grid])?;
-        let function = GridSampler2DBackwardBackward0 {};
+        let function = GridSampler2DBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            input: SavedVariable::input(true, input)?,
+            grid: SavedVariable::input(true, grid)?,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        };
         record::set_history_opt(
             &record::node(edges, function),
             &[result.0.as_ref(), result.1.as_ref()],
@@ -289,34 +317,55 @@ fn grid_sampler_3d_out(
 }
 /// Backward of `grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`.
 ///
-/// grad_output: `not_implemented("grad_output")`
-///
-/// input: `not_implemented("input")`
-///
-/// grid: `not_implemented("grid")`
-struct GridSampler3DBackwardBackward0 {}
+/// grad_output, input, grid: `grid_sampler_double_backward(grads[0], grads[1], grad_output, input, grid, interpolation_mode, padding_mode, align_corners)`
+struct GridSampler3DBackwardBackward0 {
+    grad_output: SavedVariable,
+    input: SavedVariable,
+    grid: SavedVariable,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+}
 impl Function for GridSampler3DBackwardBackward0 {
     fn name(&self) -> &'static str {
         "GridSampler3DBackwardBackward0"
     }
-    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
         let mut out = Grads::none(need.len());
         if grads.all_none() {
             return Ok(out);
         }
-        if need[0] {
-            let t0 = formulas::not_implemented("grad_output")?;
-            out.set(0, t0);
-        }
-        if need[1] {
-            let t0 = formulas::not_implemented("input")?;
-            out.set(1, t0);
-        }
-        if need[2] {
-            let t0 = formulas::not_implemented("grid")?;
-            out.set(2, t0);
+        if need[0] || need[1] || need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let input = self.input.unpack(node)?;
+            let grid = self.grid.unpack(node)?;
+            let t0 = formulas::grid_sampler_double_backward(
+                grads.at(0),
+                grads.at(1),
+                &grad_output,
+                &input,
+                &grid,
+                self.interpolation_mode,
+                self.padding_mode,
+                self.align_corners,
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
         }
         Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.input.release();
+        self.grid.release();
     }
 }
 fn grid_sampler_3d_backward(
@@ -349,7 +398,14 @@ fn grid_sampler_3d_backward(
     }?;
     if needed {
         let edges = Edges::of(&[grad_output, input, grid])?;
-        let function = GridSampler3DBackwardBackward0 {};
+        let function = GridSampler3DBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            input: SavedVariable::input(true, input)?,
+            grid: SavedVariable::input(true, grid)?,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        };
         record::set_history_opt(
             &record::node(edges, function),
             &[result.0.as_ref(), result.1.as_ref()],

@@ -6,6 +6,7 @@ mod batch_norm;
 mod cdist;
 mod convolution;
 mod copy;
+mod ctc_loss;
 mod embedding;
 mod embedding_bag;
 mod fill;
