@@ -5,7 +5,7 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::model::{Entry, Kind, Meta, Operator};
+use crate::model::{Entry, Kind, Meta, Operator, OutDtype};
 use crate::names::{arg_name, camel, ident};
 use crate::schema::{Arg, Form, Schema};
 use crate::types;
@@ -213,7 +213,8 @@ fn caller(entry: &Entry, op: &Operator) -> TokenStream {
 fn wrappers(entry: &Entry) -> TokenStream {
     let forms = entry.operators.iter().map(|op| {
         let (name, params, result) = (ident(&op.stem), types::params(&op.schema), types::kernel_result(&op.schema));
-        let body = if entry.is_composite() { composite_body(entry, op) } else { native_body(entry, op) };
+        let apart = op.form == Form::Out && entry.out_dtype.is_some();
+        let body = if entry.is_composite() || apart { composite_body(entry, op) } else { native_body(entry, op) };
         quote!(pub fn #name(_: DispatchKeySet, #(#params),*) -> Result<#result> { #body })
     });
     let shared = iterator_body(entry);
@@ -279,9 +280,10 @@ fn inputs(schema: &Schema) -> Vec<&Arg> {
     schema.args.iter().filter(|arg| !(arg.kw_only && arg.ty.is_written())).collect()
 }
 
-fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
+/// The function over `Out` of an entry that is no composite.
+fn native_function(entry: &Entry) -> TokenStream {
     let family = ident(&entry.family);
-    let target = match entry.kind {
+    match entry.kind {
         Kind::Iterator(_) => {
             let name = format_ident!("{}_into", entry.stem);
             quote!(#name)
@@ -290,7 +292,11 @@ fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
             let name = ident(&entry.stem);
             quote!(crate::native::#family::#name)
         }
-    };
+    }
+}
+
+fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
+    let target = native_function(entry);
     let args = forwarded(entry, op);
     let out = match op.form {
         Form::Functional => quote!(Out::Fresh),
@@ -342,7 +348,18 @@ fn composite_body(entry: &Entry, op: &Operator) -> TokenStream {
         let (name, args) = (ident(&entry.stem), forwarded(entry, op));
         let outs: Vec<&Arg> = op.schema.args.iter().filter(|arg| arg.kw_only && arg.ty.is_written()).collect();
         let names: Vec<Ident> = outs.iter().map(|arg| ident(&arg_name(arg))).collect();
-        let call = quote!(composite::#family::#name(#(#args),*)?);
+        let call = if entry.is_composite() {
+            quote!(composite::#family::#name(#(#args),*)?)
+        } else {
+            let function = native_function(entry);
+            quote!(#function(Out::Fresh, #(#args),*)?)
+        };
+        let rule = match &entry.out_dtype {
+            None | Some(OutDtype::Exact) => quote!(out::Dtypes::Exact),
+            Some(OutDtype::Any) => quote!(out::Dtypes::Any),
+            Some(OutDtype::Cast) => quote!(out::Dtypes::Cast),
+            Some(OutDtype::Words(words)) => quote!(out::Dtypes::Words(#words)),
+        };
         return match names.as_slice() {
             [out] if outs[0].ty.list.is_some() => {
                 let message = format!(
@@ -354,13 +371,13 @@ fn composite_body(entry: &Entry, op: &Operator) -> TokenStream {
                     if made.len() != #out.len() {
                         return Err(Error::runtime(format!(#message, made.len(), #out.len())));
                     }
-                    made.iter().zip(#out).try_for_each(|(made, out)| out::copy_into(out, made))
+                    made.iter().zip(#out).try_for_each(|(made, out)| #rule.copy(out, made))
                 }
             }
-            [out] => quote!(out::copy_into(#out, &#call)),
+            [out] => quote!(#rule.copy(#out, &#call)),
             many => {
                 let parts: Vec<Ident> = (0..many.len()).map(|i| format_ident!("r{i}")).collect();
-                quote!(let (#(#parts),*) = #call; #(out::copy_into(#many, &#parts)?;)* Ok(()))
+                quote!(let (#(#parts),*) = #call; #(#rule.check(#many, &#parts)?;)* #(#rule.copy(#many, &#parts)?;)* Ok(()))
             }
         };
     }

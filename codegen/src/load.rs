@@ -4,7 +4,7 @@ mod gradient;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Backend, Entry, Kernel, Kind, Levels, Meta, Operator};
+use crate::model::{Backend, Entry, Kernel, Kind, Levels, Meta, Operator, OutDtype};
 use crate::names;
 use crate::schema::{Form, Schema, is_identifier};
 use crate::yaml::{Error, Node};
@@ -12,13 +12,14 @@ use crate::yaml::{Error, Node};
 type Result<T> = std::result::Result<T, Error>;
 
 /// The keys of an entry, in the order in which they are written.
-pub const KEYS: [&str; 21] = [
+pub const KEYS: [&str; 22] = [
     "func",
     "doc",
     "family",
     "variants",
     "inplace",
     "out",
+    "out_dtype",
     "method",
     "meta",
     "native",
@@ -119,6 +120,7 @@ fn entry(node: &Node) -> Result<Entry> {
     let kernel_error_name = fields.text("kernel_name")?.map(str::to_string);
     let in_place_gradient = gradient::in_place(&fields, &kind, &operators)?;
     let gradient = gradient::gradient(&fields, &kind, &schema)?;
+    let out_dtype = out_dtype(&fields, &operators)?;
     let tags = fields.texts("tags")?.unwrap_or_default();
     Ok(Entry {
         line: node.line,
@@ -136,8 +138,27 @@ fn entry(node: &Node) -> Result<Entry> {
         dispatch,
         gradient,
         in_place_gradient,
+        out_dtype,
         tags,
     })
+}
+
+/// `out_dtype: exact`, `any`, `cast`, or the words of the error where the dtype is not the result's.
+fn out_dtype(fields: &Fields<'_>, operators: &[Operator]) -> Result<Option<OutDtype>> {
+    let Some(node) = fields.get("out_dtype") else { return Ok(None) };
+    if operators.iter().all(|op| op.form != Form::Out) {
+        return Err(Error::new(node.line, "`out_dtype:` is given, but no `out` variant"));
+    }
+    match node.text()? {
+        "exact" => Ok(Some(OutDtype::Exact)),
+        "any" => Ok(Some(OutDtype::Any)),
+        "cast" => Ok(Some(OutDtype::Cast)),
+        words if words.contains('{') => Ok(Some(OutDtype::Words(words.to_string()))),
+        other => Err(Error::new(
+            node.line,
+            format!("`out_dtype: {other}`: exact, any, cast, or words with {{result}}, {{out}}, {{Result}}, {{Out}}"),
+        )),
+    }
 }
 
 /// The arguments in `method: sum_dim(dim, keepdim)`: those with defaults that the short method takes all the same.

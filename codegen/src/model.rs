@@ -37,6 +37,8 @@ pub struct Entry {
     pub gradient: Gradient,
     /// The in-place form's own node, where upstream gives it another.
     pub in_place_gradient: Option<Derivatives>,
+    /// Which dtypes the out tensors of a result that is computed apart may have.
+    pub out_dtype: Option<OutDtype>,
     /// Upstream's tags.
     pub tags: Vec<String>,
 }
@@ -132,6 +134,19 @@ impl Backend {
     pub fn key(self) -> &'static str {
         Self::ALL[self as usize].2
     }
+}
+
+/// `out_dtype:`: which dtypes an out tensor may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutDtype {
+    /// The result's own.
+    Exact,
+    /// Any.
+    Any,
+    /// Those that the result's can be cast to.
+    Cast,
+    /// The result's own, or an error with these words.
+    Words(String),
 }
 
 /// How gradients flow through an entry.
