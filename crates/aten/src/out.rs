@@ -146,9 +146,5 @@ pub fn copy_into(target: &Tensor, result: &Tensor) -> Result<()> {
         result.dtype().c_name(),
         target.dtype().c_name()
     );
-    if target.sizes() != result.sizes() {
-        resize_output(target, result.sizes(), &strides::contiguous(result.sizes()))?;
-    }
-    crate::ops::copy_(target, result, false)?;
-    Ok(())
+    Dtypes::Cast.copy(target, result)
 }
