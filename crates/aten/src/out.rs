@@ -135,7 +135,68 @@ impl Slot {
     }
 }
 
-/// Ends an out variant whose result was computed apart: checks the dtype, resizes and copies.
+/// Which dtypes an out tensor may have whose result was computed apart.
+#[derive(Clone, Copy)]
+pub enum Dtypes {
+    /// the result's own
+    Exact,
+    /// any
+    Any,
+    /// those that the result's can be cast to
+    Cast,
+    /// the result's own, or an error with these words: `{result}` and `{out}` are C names, `{Result}` and `{Out}` C++ ones
+    Words(&'static str),
+}
+
+impl Dtypes {
+    /// Checks an out tensor against the result that it shall get.
+    ///
+    /// # Errors
+    /// When it may not have its dtype.
+    pub fn check(self, target: &Tensor, result: &Tensor) -> Result<()> {
+        let (have, want) = (target.dtype(), result.dtype());
+        match self {
+            Self::Exact => check!(
+                have == want,
+                "Expected out tensor to have dtype {}, but got {} instead",
+                want.c_name(),
+                have.c_name()
+            ),
+            Self::Any => {}
+            Self::Cast => check!(
+                tensor_core::promotion::can_cast(want, have),
+                "result type {} can't be cast to the desired output type {}",
+                want.cpp_name(),
+                have.cpp_name()
+            ),
+            Self::Words(words) => check!(
+                have == want,
+                "{}",
+                words
+                    .replace("{result}", want.c_name())
+                    .replace("{out}", have.c_name())
+                    .replace("{Result}", want.cpp_name())
+                    .replace("{Out}", have.cpp_name())
+            ),
+        }
+        Ok(())
+    }
+
+    /// Ends an out variant: checks the dtype, resizes and copies.
+    ///
+    /// # Errors
+    /// As [`Dtypes::check`], and when the copy fails.
+    pub fn copy(self, target: &Tensor, result: &Tensor) -> Result<()> {
+        self.check(target, result)?;
+        if target.sizes() != result.sizes() {
+            resize_output(target, result.sizes(), &strides::contiguous(result.sizes()))?;
+        }
+        crate::ops::copy_(target, result, false)?;
+        Ok(())
+    }
+}
+
+/// Ends an out variant whose result was computed apart, with a cast where the dtype allows it.
 ///
 /// # Errors
 /// When the result cannot be cast to the out tensor's dtype.
