@@ -42,9 +42,20 @@ impl Spec {
 
 /// A result on its way: the kernel writes `tensor`, which overlaps no input; [`Slot::finish`] brings it where it belongs.
 pub struct Slot {
-    /// dense in the spec's strides, not overlapping any input
+    /// dense in the spec's strides, not overlapping any input, of a shape that nobody else can change
     pub tensor: Tensor,
     target: Option<Tensor>,
+    /// True if `tensor` is the target's memory
+    direct: bool,
+}
+
+/// Refuses to go on with a tensor that has another shape than the one that was checked.
+///
+/// # Errors
+/// When `fits` is false.
+pub fn check_unchanged(fits: bool) -> Result<()> {
+    check!(fits, "a tensor's metadata was changed by another thread during an operation");
+    Ok(())
 }
 
 impl<'a> Out<'a> {
@@ -65,7 +76,8 @@ impl<'a> Out<'a> {
         let Spec { sizes, strides, dtype, device } = spec;
         let strides = strides.unwrap_or_else(|| strides::contiguous(&sizes));
         let Some(target) = self.target(i) else {
-            return Ok(Slot { tensor: Tensor::new_strided(sizes, strides, dtype, device)?, target: None });
+            let tensor = Tensor::new_strided(sizes, strides, dtype, device)?;
+            return Ok(Slot { tensor, target: None, direct: false });
         };
         check!(
             target.dtype() == dtype,
@@ -91,10 +103,12 @@ impl<'a> Out<'a> {
         } else {
             overlap::assert_no_internal_overlap(target.as_impl())?;
         }
-        let direct = target.strides() == strides.as_slice()
-            && !inputs.iter().any(|input| input.storage().ptr_eq(target.storage()));
-        let tensor = if direct { target.clone() } else { Tensor::new_strided(sizes, strides, dtype, device)? };
-        Ok(Slot { tensor, target: Some(target.clone()) })
+        let own = target.pinned();
+        check_unchanged(own.sizes() == sizes.as_slice() && own.dtype() == dtype)?;
+        let direct =
+            own.strides() == strides.as_slice() && !inputs.iter().any(|input| input.storage().ptr_eq(own.storage()));
+        let tensor = if direct { own } else { Tensor::new_strided(sizes, strides, dtype, device)? };
+        Ok(Slot { tensor, target: Some(target.clone()), direct })
     }
 }
 
@@ -121,12 +135,17 @@ impl Slot {
     /// When the copy fails.
     pub fn finish(self) -> Result<Tensor> {
         let Some(target) = self.target else { return Ok(self.tensor) };
-        if target.is_same(&self.tensor) {
+        if self.direct {
             target.as_impl().bump_version();
         } else {
             crate::ops::copy_(&target, &self.tensor, false)?;
         }
         Ok(target)
+    }
+
+    /// True if the kernel writes the memory of the in-place or out tensor itself.
+    pub fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// True on the device without memory: nothing to compute.

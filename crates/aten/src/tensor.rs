@@ -1,6 +1,7 @@
 //! [`Tensor`]: the handle, its accessors, and how it is made from and read into plain memory. Operators are generated.
 
 use tensor_core::strides::{self, Dims};
+use tensor_core::tensor_impl::Metadata;
 use tensor_core::{
     DType, Device, DispatchKeySet, Element, Layout, MemoryFormat, Ref, Result, Scalar, Storage, TensorImpl, TensorRef,
     check, dispatch, dtype::Category, read,
@@ -156,6 +157,22 @@ impl Tensor {
     #[inline]
     pub fn view_of_storage(&self, sizes: Dims, strides: Dims, offset: i64) -> Result<Self> {
         TensorImpl::new(self.storage().clone(), self.dtype(), sizes, strides, offset).map(Self)
+    }
+
+    /// The same view of the same storage, unknown to autograd, with a shape that no other thread can change: for native
+    /// functions that look at it more than once, so that what they checked holds until their kernel has run.
+    #[inline]
+    pub fn pinned(&self) -> Self {
+        Self(self.as_impl().pinned())
+    }
+
+    /// Another view of the storage that this tensor had when `m` was read, as [`Tensor::view_of_storage`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn view_of(m: &Metadata, sizes: Dims, strides: Dims, offset: i64) -> Result<Self> {
+        TensorImpl::new(m.storage.clone(), m.dtype, sizes, strides, offset).map(Self)
     }
 
     /// A fresh row-major tensor whose elements have no particular value. No dispatch: for the insides of operators.

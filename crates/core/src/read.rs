@@ -1,11 +1,9 @@
-//! Copies of a tensor's elements, made under the storage's lock: for `to_vec`, `item` and printing.
+//! Copies of a tensor's elements, made under the storage's lock: for `to_vec`, `item`, printing and files.
 //!
 //! They wait for a kernel that writes, where a slice or an accessor would be refused, and no other thread's operator is
 //! refused because of them. No user code runs in here.
-#![allow(unsafe_code)]
 
 use crate::element::read_unaligned;
-use crate::storage::Access;
 use crate::tensor_impl::Metadata;
 use crate::{Element, Result, bail, check, strides::Dims};
 
@@ -33,6 +31,23 @@ pub fn elements<T: Element>(tensor: &Metadata) -> Result<Vec<T>> {
             values.extend(element::<T>(bytes, place))
         });
         if values.len() == numel { Ok(values) } else { outside() }
+    })
+}
+
+/// The bytes of a contiguous tensor of the host.
+///
+/// # Errors
+/// When the tensor is not contiguous or not on the host, or a writer of the storage is out.
+pub fn bytes(tensor: &Metadata) -> Result<Vec<u8>> {
+    check!(tensor.is_contiguous(), "expected a contiguous tensor");
+    let size = tensor.dtype.itemsize();
+    let (start, len) = (tensor.offset as usize * size, tensor.numel.max(0) as usize * size);
+    tensor.storage.locked_bytes(|bytes| {
+        // An empty view may lie anywhere, beyond the storage too.
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        bytes.get(start..start + len).map_or_else(outside, |bytes| Ok(bytes.to_vec()))
     })
 }
 
@@ -67,22 +82,13 @@ fn outside<R>() -> Result<R> {
 
 /// Runs `f` on the bytes of a storage that no kernel writes meanwhile.
 fn locked<T: Element, R>(tensor: &Metadata, f: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
-    let storage = &tensor.storage;
     check!(
         T::DTYPE == tensor.dtype,
         "expected scalar type {} but found {}",
         T::DTYPE.cpp_name(),
         tensor.dtype.cpp_name()
     );
-    check!(storage.device().is_cpu(), "expected a tensor on the cpu, but got one on {}", storage.device());
-    let _access = Access::lock(&[storage], &[])?;
-    let pointer = storage.data_ptr();
-    if pointer.is_null() {
-        return f(&[]);
-    }
-    // SAFETY: the bytes of a storage of the host are initialised and live as long as the storage; under the shared lock no
-    // kernel writes them and `grow` does not move them, and `Access::lock` found no writing guard out.
-    f(unsafe { std::slice::from_raw_parts(pointer, storage.nbytes()) })
+    tensor.storage.locked_bytes(f)
 }
 
 /// Calls `f` with the storage index of each element, in row-major order.
@@ -130,6 +136,8 @@ mod tests {
         let x = view(&[], &[], 4);
         assert_eq!(elements::<f64>(x.metadata()).unwrap(), [4.0]);
         assert_eq!(elements_at::<f64>(x.metadata(), &[5, 0]).unwrap(), [5.0, 0.0]);
+        assert_eq!(bytes(x.metadata()).unwrap(), 4f64.to_ne_bytes());
+        assert!(bytes(view(&[2], &[2], 0).metadata()).is_err());
         assert_eq!(element_at::<f64>(x.metadata(), 3).unwrap(), 3.0);
         assert!(elements_at::<f64>(x.metadata(), &[6]).is_err() && elements_at::<f64>(x.metadata(), &[-1]).is_err());
         assert!(elements_at::<f64>(x.metadata(), &[i64::MAX]).is_err() && elements::<i64>(x.metadata()).is_err());

@@ -180,6 +180,23 @@ impl Storage {
         Ok(())
     }
 
+    /// Runs `f` on the bytes of a storage of the host, under the lock: it waits for a kernel that writes them, and refuses
+    /// nobody meanwhile. `f` runs no user code and no operators.
+    ///
+    /// # Errors
+    /// When a writer is out, and those of `f`.
+    pub(crate) fn locked_bytes<R>(&self, f: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
+        check!(self.device().is_cpu(), "expected a tensor on the cpu, but got one on {}", self.device());
+        let _access = Access::lock(&[self], &[])?;
+        let pointer = self.data_ptr();
+        if pointer.is_null() {
+            return f(&[]);
+        }
+        // SAFETY: the bytes of a storage of the host are initialised and live as long as the storage; under the shared lock
+        // no kernel writes them and `grow` does not move them, and `Access::lock` found no writing guard out.
+        f(unsafe { std::slice::from_raw_parts(pointer, self.nbytes()) })
+    }
+
     /// Counts a reader of the bytes until the guard is dropped.
     ///
     /// # Errors

@@ -122,6 +122,17 @@ impl TensorImpl {
         Self::from_metadata(Some(Box::default()), copy)
     }
 
+    /// The same view of the same storage, unknown to autograd, under metadata that nobody else can change: for operators
+    /// that look at a shape more than once.
+    pub fn pinned(&self) -> TensorRef {
+        let m = self.metadata();
+        let copy = || Metadata::new(m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
+        // Writes through this one count for themselves where those of `self` do.
+        let pinned = Self::from_metadata(self.version.as_ref().map(|_| Box::default()), copy);
+        pinned.set_wrapped_number(self.is_wrapped_number());
+        pinned
+    }
+
     /// A tensor of the metadata that `first` makes in its place.
     #[inline(always)]
     fn from_metadata(version: Option<Box<AtomicU32>>, first: impl FnOnce() -> Metadata) -> TensorRef {
@@ -393,6 +404,20 @@ mod tests {
             TensorImpl::empty(Dims::from_slice(&[i64::MAX, 4]), Dims::from_slice(&[4, 1]), DType::F32, Device::CPU)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_pinned_tensor_keeps_its_shape() {
+        let sizes = Dims::from_slice(&[2, 3]);
+        let x = TensorImpl::empty(sizes.clone(), strides::contiguous(&sizes), DType::F32, Device::CPU).unwrap();
+        x.set_wrapped_number(true);
+        let pinned = x.pinned();
+        x.set_metadata(x.storage().clone(), DType::F32, Dims::from_slice(&[3]), Dims::from_slice(&[1]), 2).unwrap();
+        assert_eq!((pinned.sizes(), pinned.strides(), pinned.storage_offset()), (&[2, 3][..], &[3, 1][..], 0));
+        assert!(pinned.storage().ptr_eq(x.storage()) && pinned.is_wrapped_number());
+        let data = TensorImpl::with_own_version(&x);
+        data.pinned().bump_version();
+        assert_eq!((data.version().unwrap(), x.version().unwrap()), (0, 0));
     }
 
     #[test]

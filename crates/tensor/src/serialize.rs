@@ -19,8 +19,7 @@ use std::path::Path;
 
 use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 use tensor_aten::{Tensor, ops};
-use tensor_core::storage::Borrow;
-use tensor_core::{DType, Device, Error, MemoryFormat, Result, Storage, bail, check, strides};
+use tensor_core::{DType, Device, Error, MemoryFormat, Result, Storage, bail, check, read, strides};
 use tensor_nn::StateDict;
 
 /// Writes tensors to a file, in place of what it held. Views are written as the elements that they show; shared tensors once
@@ -101,9 +100,7 @@ const DTYPES: [(DType, Dtype); 11] = [
 struct Entry {
     dtype: Dtype,
     sizes: Vec<usize>,
-    bytes: Borrow,
-    start: usize,
-    len: usize,
+    bytes: Vec<u8>,
 }
 
 fn entries(state: &StateDict) -> Result<Vec<(&str, Entry)>> {
@@ -125,12 +122,12 @@ impl Entry {
             tensor = ops::ne_scalar(&tensor, false)?;
         }
         let tensor = ops::contiguous(&tensor, MemoryFormat::Contiguous)?;
+        let m = tensor.as_impl().metadata();
         Ok(Self {
             dtype: *dtype,
-            sizes: tensor.sizes().iter().map(|&size| size as usize).collect(),
-            bytes: tensor.storage().borrow()?,
-            start: tensor.storage_offset() as usize * tensor.element_size(),
-            len: tensor.numel() as usize * tensor.element_size(),
+            sizes: m.sizes.iter().map(|&size| size as usize).collect(),
+            // A copy: what other threads write meanwhile waits for it alone, not for the file.
+            bytes: read::bytes(m)?,
         })
     }
 }
@@ -145,11 +142,11 @@ impl View for Entry {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.bytes.bytes().get(self.start..self.start + self.len).unwrap_or(&[]))
+        Cow::Borrowed(&self.bytes)
     }
 
     fn data_len(&self) -> usize {
-        self.len
+        self.bytes.len()
     }
 }
 

@@ -3,28 +3,42 @@
 use tensor_core::strides::{self, Dims, show, wrap_dim};
 use tensor_core::{Complex, DType, Result, Scalar, check, promotion};
 
+use crate::out::check_unchanged;
 use crate::{Tensor, ops};
 
 /// True if the larger one of two tensors can be multiplied as one matrix, its leading dimensions folded into the rows.
-fn folds(a: &Tensor, b: &Tensor) -> Result<bool> {
-    let a_larger = a.dim() >= b.dim();
-    let (large, small) = if a_larger { (a, b) } else { (b, a) };
-    if large.dim() < 3 || small.dim() > 2 {
-        return Ok(false);
+fn folds(a: &Tensor, b: &Tensor) -> bool {
+    let (m, n) = (a.as_impl().metadata(), b.as_impl().metadata());
+    let a_larger = m.sizes.len() >= n.sizes.len();
+    let (large, small) = if a_larger { (m, b) } else { (n, a) };
+    if large.sizes.len() < 3 || m.sizes.len().min(n.sizes.len()) > 2 {
+        return false;
     }
     // The gradient of the small one would be as large as the batch, before it is summed.
     if small.requires_grad() {
-        return Ok(true);
+        return true;
     }
-    if a.dim() == 2 {
-        return Ok(false);
+    if m.sizes.len() == 2 {
+        return false;
     }
-    if large.numel() == 0 {
-        return Ok(true);
+    if large.numel == 0 {
+        return true;
     }
-    let large = if a_larger { large.clone() } else { ops::transpose_int(large, -2, -1)? };
-    let (sizes, strides) = (large.sizes(), large.strides());
-    Ok((0..sizes.len() - 2).all(|d| strides[d] == strides[d + 1] * sizes[d + 1]))
+    let (mut sizes, mut strides) = (large.sizes.clone(), large.strides.clone());
+    if !a_larger {
+        let last = sizes.len() - 1;
+        sizes.swap(last - 1, last);
+        strides.swap(last - 1, last);
+    }
+    (0..sizes.len() - 2).all(|d| strides[d] == strides[d + 1] * sizes[d + 1])
+}
+
+/// The dimensions before the last one, and its size.
+fn leading(sizes: &[i64]) -> Result<(&[i64], i64)> {
+    match sizes {
+        [lead @ .., last] => Ok((lead, *last)),
+        [] => check_unchanged(false).map(|()| (sizes, 1)),
+    }
 }
 
 /// The larger tensor's leading dimensions become rows of one product.
@@ -36,15 +50,15 @@ fn folded(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (true, 2) => ops::t(a)?,
         (true, _) => a.clone(),
     };
-    let sizes = large.sizes();
-    let (lead, last) = sizes.split_at(sizes.len() - 1);
+    let (lead, last) = leading(large.sizes())?;
     let mut shape = Dims::from_slice(lead);
-    let rows = ops::reshape(&large, &[lead.iter().product(), last[0]])?;
+    let rows = ops::reshape(&large, &[lead.iter().product(), last])?;
     if small.dim() == 1 {
         return ops::_unsafe_view(&ops::mv(&rows, &small)?, &shape);
     }
-    shape.push(small.sizes()[1]);
-    let result = ops::_unsafe_view(&ops::mm(&rows, &small)?, &shape)?;
+    let product = ops::mm(&rows, &small)?;
+    shape.push(product.size(1)?);
+    let result = ops::_unsafe_view(&product, &shape)?;
     if swapped {
         ops::contiguous(&ops::transpose_int(&result, -2, -1)?, tensor_core::MemoryFormat::Contiguous)
     } else {
@@ -54,9 +68,11 @@ fn folded(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// Products of matrices whose batches broadcast.
 fn batched(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let lead = |x: &Tensor| Dims::from_slice(&x.sizes()[..x.dim().saturating_sub(2)]);
-    let (lead_a, lead_b) = (lead(a), lead(b));
-    if a.dim() == 3 && b.dim() == 3 && lead_a != lead_b {
+    let (sizes_a, sizes_b) = (a.sizes(), b.sizes());
+    let ((rest, inner), (_, last)) = (leading(sizes_a)?, leading(sizes_b)?);
+    let lead = |sizes: &[i64]| Dims::from_slice(&sizes[..sizes.len().saturating_sub(2)]);
+    let (lead_a, lead_b) = (lead(sizes_a), lead(sizes_b));
+    if sizes_a.len() == 3 && sizes_b.len() == 3 && lead_a != lead_b {
         if lead_a[0] == 1 && a.requires_grad() {
             return matmul(&ops::squeeze_dim(a, 0)?, b);
         }
@@ -71,19 +87,19 @@ fn batched(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let flat: Dims = [count].iter().chain(matrix).copied().collect();
         ops::reshape(&ops::expand(x, &shape, false)?, &flat)
     };
-    let rows = if a.dim() > 1 { a.sizes()[a.dim() - 2] } else { 1 };
-    let flat_a = flat(a, &[rows, a.sizes()[a.dim() - 1]])?;
-    let vector = b.dim() == 1;
-    let flat_b = if vector { ops::unsqueeze(&flat(b, b.sizes())?, 2)? } else { flat(b, &b.sizes()[b.dim() - 2..])? };
+    let rows = rest.last().copied().unwrap_or(1);
+    let flat_a = flat(a, &[rows, inner])?;
+    let vector = sizes_b.len() == 1;
+    let flat_b = if vector { ops::unsqueeze(&flat(b, sizes_b)?, 2)? } else { flat(b, &sizes_b[lead_b.len()..])? };
     let mut product = ops::bmm(&flat_a, &flat_b)?;
     let mut shape = batch.clone();
-    if a.dim() > 1 {
+    if !rest.is_empty() {
         shape.push(rows);
     }
     if vector {
         product = ops::squeeze_dim(&product, -1)?;
     } else {
-        shape.push(b.sizes()[b.dim() - 1]);
+        shape.push(last);
     }
     ops::_unsafe_view(&product, &shape)
 }
@@ -105,7 +121,7 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             Ok(row)
         }
         (2, 2) => ops::mm(self_, other),
-        _ if folds(self_, other)? => folded(self_, other),
+        _ if folds(self_, other) => folded(self_, other),
         _ => batched(self_, other),
     }
 }
@@ -130,10 +146,10 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
     }
     let one_row = bias.is_contiguous() && (bias.dim() == 1 || (bias.dim() == 2 && bias.sizes()[0] == 1));
     if input.is_contiguous() && one_row {
-        let (lead, last) = input.sizes().split_at(input.dim() - 1);
-        let rows = ops::reshape(input, &[lead.iter().product(), last[0]])?;
+        let (lead, last) = leading(input.sizes())?;
+        let rows = ops::reshape(input, &[lead.iter().product(), last])?;
         let result = ops::addmm(bias, &rows, &transposed, 1, 1)?;
-        let shape: Dims = lead.iter().copied().chain([result.sizes()[1]]).collect();
+        let shape: Dims = lead.iter().copied().chain([result.size(1)?]).collect();
         return ops::_unsafe_view(&result, &shape);
     }
     let result = ops::matmul(input, &transposed)?;

@@ -29,7 +29,7 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     }
     let result = ops::new_empty(self_, &wanted, None, None, None, None)?;
     if result.numel() > 0 {
-        let source = self_.view_of_storage(sizes.clone(), strides, self_.storage_offset())?;
+        let source = Tensor::view_of(m, sizes.clone(), strides, m.offset)?;
         let pairs = result.view_of_storage(sizes.clone(), strides::contiguous(&sizes), 0)?;
         ops::copy_(&pairs, &source, false)?;
     }

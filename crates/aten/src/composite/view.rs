@@ -1,6 +1,7 @@
 //! Views: another shape, strides or offset over the same storage. No element moves.
 
 use tensor_core::strides::{self, Dims, show, wrap_dim};
+use tensor_core::tensor_impl::Metadata;
 use tensor_core::{DType, MemoryFormat, Result, bail, check, check_index};
 
 use crate::{Tensor, ops};
@@ -8,7 +9,7 @@ use crate::{Tensor, ops};
 /// The same view again (`alias`): a new tensor over the same elements.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    self_.view_of_storage(m.sizes.clone(), m.strides.clone(), m.offset)
+    Tensor::view_of(m, m.sizes.clone(), m.strides.clone(), m.offset)
 }
 
 /// The same view, cut off from the graph.
@@ -51,7 +52,7 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
              contiguous subspaces). Use .reshape(...) instead."
         );
     };
-    self_.view_of_storage(sizes, strides, m.offset)
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// `view` that autograd does not treat as a view: its input is about to be dropped.
@@ -163,7 +164,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     );
     let m = self_.as_impl().metadata();
     let (sizes, strides) = strides::expand(&m.sizes, &m.strides, size)?;
-    self_.view_of_storage(sizes, strides, m.offset)
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 fn legacy_type_name(tensor: &Tensor) -> String {
@@ -194,11 +195,10 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         sizes.push(m.sizes[d]);
         strides.push(m.strides[d]);
     }
-    self_.view_of_storage(sizes, strides, m.offset)
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
-fn swapped(self_: &Tensor, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
-    let m = self_.as_impl().metadata();
+fn swapped(m: &Metadata, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
     let (a, b) = (wrap_dim(dim0, m.sizes.len())?, wrap_dim(dim1, m.sizes.len())?);
     let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
     if a != b {
@@ -210,14 +210,16 @@ fn swapped(self_: &Tensor, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
 
 /// Two dimensions exchanged.
 pub fn transpose_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let (sizes, strides) = swapped(self_, dim0, dim1)?;
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = swapped(m, dim0, dim1)?;
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// Two dimensions exchanged in place.
 pub fn transpose_(self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    let (sizes, strides) = swapped(self_, dim0, dim1)?;
-    restride(self_, sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = swapped(m, dim0, dim1)?;
+    restride(self_, sizes, strides, m.offset)
 }
 
 fn check_t(self_: &Tensor, name: &str) -> Result<i64> {
@@ -238,8 +240,7 @@ pub fn t_(self_: &Tensor) -> Result<()> {
 }
 
 /// The view without those dimensions of size 1 that `drop` names.
-fn squeezed(self_: &Tensor, drop: impl Fn(usize) -> bool) -> (Dims, Dims) {
-    let m = self_.as_impl().metadata();
+fn squeezed(m: &Metadata, drop: impl Fn(usize) -> bool) -> (Dims, Dims) {
     let keep = |d: &usize| m.sizes[*d] != 1 || !drop(*d);
     let kept: Dims = (0..m.sizes.len()).filter(keep).map(|d| d as i64).collect();
     (kept.iter().map(|&d| m.sizes[d as usize]).collect(), kept.iter().map(|&d| m.strides[d as usize]).collect())
@@ -263,46 +264,51 @@ fn restride(self_: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<(
 
 /// Without all dimensions of size 1.
 pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
-    let (sizes, strides) = squeezed(self_, |_| true);
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = squeezed(m, |_| true);
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// Without one dimension, if its size is 1.
 pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let d = wrap_dim(dim, self_.dim())?;
-    let (sizes, strides) = squeezed(self_, |i| i == d);
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let d = wrap_dim(dim, m.sizes.len())?;
+    let (sizes, strides) = squeezed(m, |i| i == d);
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// Without those of some dimensions whose size is 1.
 pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let mask = dim_mask(dim, self_.dim())?;
-    let (sizes, strides) = squeezed(self_, |i| mask & 1 << i != 0);
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let mask = dim_mask(dim, m.sizes.len())?;
+    let (sizes, strides) = squeezed(m, |i| mask & 1 << i != 0);
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// `squeeze` in place.
 pub fn squeeze_(self_: &Tensor) -> Result<()> {
-    let (sizes, strides) = squeezed(self_, |_| true);
-    restride(self_, sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = squeezed(m, |_| true);
+    restride(self_, sizes, strides, m.offset)
 }
 
 /// `squeeze_dim` in place.
 pub fn squeeze_dim_(self_: &Tensor, dim: i64) -> Result<()> {
-    let d = wrap_dim(dim, self_.dim())?;
-    let (sizes, strides) = squeezed(self_, |i| i == d);
-    restride(self_, sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let d = wrap_dim(dim, m.sizes.len())?;
+    let (sizes, strides) = squeezed(m, |i| i == d);
+    restride(self_, sizes, strides, m.offset)
 }
 
 /// `squeeze_dims` in place.
 pub fn squeeze_dims_(self_: &Tensor, dim: &[i64]) -> Result<()> {
-    let mask = dim_mask(dim, self_.dim())?;
-    let (sizes, strides) = squeezed(self_, |i| mask & 1 << i != 0);
-    restride(self_, sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let mask = dim_mask(dim, m.sizes.len())?;
+    let (sizes, strides) = squeezed(m, |i| mask & 1 << i != 0);
+    restride(self_, sizes, strides, m.offset)
 }
 
-fn unsqueezed(self_: &Tensor, dim: i64) -> Result<(Dims, Dims)> {
-    let m = self_.as_impl().metadata();
+fn unsqueezed(m: &Metadata, dim: i64) -> Result<(Dims, Dims)> {
     let d = wrap_dim(dim, m.sizes.len() + 1)?;
     let stride = if d < m.sizes.len() { m.sizes[d] * m.strides[d] } else { 1 };
     let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
@@ -313,14 +319,16 @@ fn unsqueezed(self_: &Tensor, dim: i64) -> Result<(Dims, Dims)> {
 
 /// With a new dimension of size 1.
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let (sizes, strides) = unsqueezed(self_, dim)?;
-    self_.view_of_storage(sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = unsqueezed(m, dim)?;
+    Tensor::view_of(m, sizes, strides, m.offset)
 }
 
 /// `unsqueeze` in place.
 pub fn unsqueeze_(self_: &Tensor, dim: i64) -> Result<()> {
-    let (sizes, strides) = unsqueezed(self_, dim)?;
-    restride(self_, sizes, strides, self_.storage_offset())
+    let m = self_.as_impl().metadata();
+    let (sizes, strides) = unsqueezed(m, dim)?;
+    restride(self_, sizes, strides, m.offset)
 }
 
 /// One index of a dimension; the dimension goes.
@@ -338,7 +346,7 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let at = if index < 0 { index + size } else { index };
     let offset = m.offset + at * strides.remove(d);
     sizes.remove(d);
-    self_.view_of_storage(sizes, strides, offset)
+    Tensor::view_of(m, sizes, strides, offset)
 }
 
 /// Every `step`-th index of a dimension from `start` up to `end`; bounds are clamped as Python's are.
@@ -360,7 +368,7 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     if sizes[d] <= 1 && strides[d] == i64::MAX {
         strides[d] = m.strides[d];
     }
-    self_.view_of_storage(sizes, strides, offset)
+    Tensor::view_of(m, sizes, strides, offset)
 }
 
 /// `length` indices of a dimension from `start`.
@@ -387,6 +395,7 @@ pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> R
 
 /// Pieces of `split_size` along a dimension, the last one smaller.
 pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let self_ = &self_.pinned();
     check!(self_.dim() != 0, "split expects at least a 1-dimensional tensor");
     check!(split_size >= 0, "split expects split_size be non-negative, but got split_size={split_size}");
     let size = self_.size(dim)?;
@@ -405,6 +414,7 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Pieces of given sizes along a dimension.
 pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    let self_ = &self_.pinned();
     check!(self_.dim() != 0, "split expects at least a 1-dimensional tensor");
     let size = self_.size(dim)?;
     for &piece in split_sizes {
@@ -447,6 +457,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// The slices of a dimension, the dimension gone.
 pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    let self_ = &self_.pinned();
     let sizes = self_.sizes();
     let d = wrap_dim(dim, sizes.len())?;
     check_index!(!sizes.is_empty(), "Dimension specified as {d} but tensor has no dimensions");

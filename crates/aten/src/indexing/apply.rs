@@ -54,7 +54,8 @@ fn walk(x: &Tensor, index: &[TensorIndex<'_>]) -> Result<(Tensor, Gathers)> {
     let specified: usize = index.iter().map(dims_of).sum();
     // Of a lone position or slice, what takes it says what is wrong.
     let alone = matches!(index, [TensorIndex::Int(_) | TensorIndex::Slice(_)]);
-    check_index!(alone || specified <= x.dim(), "too many indices for tensor of dimension {}", x.dim());
+    let dims = x.dim();
+    check_index!(alone || specified <= dims, "too many indices for tensor of dimension {dims}");
     let mut gathers = Gathers::new();
     let mut view = x.clone();
     let mut dim = 0;
@@ -69,7 +70,7 @@ fn walk(x: &Tensor, index: &[TensorIndex<'_>]) -> Result<(Tensor, Gathers)> {
                 }
                 passed = 1;
             }
-            TensorIndex::Ellipsis => passed = x.dim() - specified,
+            TensorIndex::Ellipsis => passed = dims.saturating_sub(specified),
             TensorIndex::None => {
                 view = ops::unsqueeze(&view, dim as i64)?;
                 passed = 1;
@@ -129,12 +130,13 @@ fn one_or_none(value: bool, device: Device) -> Result<Tensor> {
 }
 
 fn select(x: &Tensor, dim: usize, at: i64, part: usize) -> Result<Tensor> {
+    let sizes = x.sizes();
     check_index!(
-        x.dim() > 0,
+        !sizes.is_empty(),
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim \
          tensor to a number"
     );
-    let size = x.sizes()[strides::wrap_dim(dim as i64, x.dim())?];
+    let size = sizes[strides::wrap_dim(dim as i64, sizes.len())?];
     check_index!(at >= -size && at < size, "index {at} is out of bounds for dimension {part} with size {size}");
     ops::select_int(x, dim as i64, at)
 }
@@ -172,8 +174,9 @@ fn write(view: &Tensor, value: Right<'_>) -> Result<()> {
 }
 
 fn without_leading_ones(x: &Tensor) -> Result<Tensor> {
-    let ones = x.sizes().iter().take_while(|&&size| size == 1).count();
-    if ones == 0 { Ok(x.clone()) } else { ops::view(x, &x.sizes()[ones..]) }
+    let sizes = x.sizes();
+    let ones = sizes.iter().take_while(|&&size| size == 1).count();
+    if ones == 0 { Ok(x.clone()) } else { ops::view(x, &sizes[ones..]) }
 }
 
 /// `masked_fill_`, where the one tensor is a mask.

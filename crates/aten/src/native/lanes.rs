@@ -4,6 +4,7 @@
 
 use smallvec::SmallVec;
 use tensor_core::strides::{Dims, wrap_dim};
+use tensor_core::tensor_impl::Metadata;
 use tensor_core::{MemoryFormat, Result, check};
 
 use crate::{Tensor, ops};
@@ -40,10 +41,11 @@ pub fn reduced_sizes(sizes: &[i64], mask: u64, keepdim: bool) -> Dims {
 /// # Errors
 /// When a copy cannot be allocated.
 pub fn lanes(x: &Tensor, mask: u64) -> Result<Tensor> {
-    if let Some(view) = lanes_view(x, mask)? {
+    let m = x.as_impl().metadata();
+    if let Some(view) = lanes_view(m, mask)? {
         return Ok(view);
     }
-    let ndim = x.dim();
+    let ndim = m.sizes.len();
     let (kept, reduced): (Vec<i64>, Vec<i64>) = (0..ndim as i64).partition(|d| mask & 1 << d == 0);
     let order: Vec<i64> = kept.iter().chain(&reduced).copied().collect();
     let permuted = crate::composite::view::permute(x, &order)?;
@@ -55,14 +57,13 @@ pub fn lanes(x: &Tensor, mask: u64) -> Result<Tensor> {
 }
 
 /// `x` as (A, R, B) without a copy, if its elements lie in row-major order and the masked dimensions side by side.
-fn lanes_view(x: &Tensor, mask: u64) -> Result<Option<Tensor>> {
-    if !x.is_contiguous() {
+fn lanes_view(m: &Metadata, mask: u64) -> Result<Option<Tensor>> {
+    if !m.is_contiguous() {
         return Ok(None);
     }
-    let sizes = x.sizes();
     let (mut a, mut r, mut b) = (1i64, 1i64, 1i64);
     let mut seen: SmallVec<[bool; 8]> = SmallVec::new();
-    for (d, &size) in sizes.iter().enumerate() {
+    for (d, &size) in m.sizes.iter().enumerate() {
         if size == 1 {
             continue;
         }
@@ -83,7 +84,7 @@ fn lanes_view(x: &Tensor, mask: u64) -> Result<Option<Tensor>> {
         }
     }
     let strides = Dims::from_slice(&[r * b, b, 1]);
-    x.view_of_storage(Dims::from_slice(&[a, r, b]), strides, x.storage_offset()).map(Some)
+    Tensor::view_of(m, Dims::from_slice(&[a, r, b]), strides, m.offset).map(Some)
 }
 
 /// [`lanes`] for a reduction of everything whose order does not matter: any dense tensor is one lane.
@@ -91,10 +92,11 @@ fn lanes_view(x: &Tensor, mask: u64) -> Result<Option<Tensor>> {
 /// # Errors
 /// When a copy cannot be allocated.
 pub fn lanes_in_any_order(x: &Tensor, mask: u64) -> Result<Tensor> {
-    let everything = x.sizes().iter().enumerate().all(|(d, &size)| size == 1 || mask & 1 << d != 0);
-    if everything && !x.is_contiguous() && x.is_non_overlapping_and_dense() {
-        let n = x.numel();
-        return x.view_of_storage(Dims::from_slice(&[1, n, 1]), Dims::from_slice(&[n, 1, 1]), x.storage_offset());
+    let m = x.as_impl().metadata();
+    let everything = m.sizes.iter().enumerate().all(|(d, &size)| size == 1 || mask & 1 << d != 0);
+    if everything && !m.is_contiguous() && m.is_non_overlapping_and_dense() {
+        let n = m.numel;
+        return Tensor::view_of(m, Dims::from_slice(&[1, n, 1]), Dims::from_slice(&[n, 1, 1]), m.offset);
     }
     lanes(x, mask)
 }

@@ -2,16 +2,19 @@
 
 use tensor_core::iter::IterConfig;
 use tensor_core::strides::Dims;
-use tensor_core::{DType, Result, Scalar, check};
+use tensor_core::{DType, Result, Scalar, bail, check};
 
 use crate::composite::view;
 use crate::kernels::{self, MatmulKernels};
-use crate::out::{Out, Spec};
+use crate::out::{Out, Spec, check_unchanged};
 use crate::{Tensor, ops};
 
-fn check_matrix(op: &str, name: &str, x: &Tensor) -> Result<()> {
-    check!(x.dim() == 2, "{op}: {name} must be a matrix, got {}-D tensor", x.dim());
-    Ok(())
+/// Rows and columns. Kernels check again that their matrices fit, under the lock.
+fn matrix_sizes(op: &str, name: &str, x: &Tensor) -> Result<[i64; 2]> {
+    match *x.sizes() {
+        [rows, cols] => Ok([rows, cols]),
+        ref sizes => bail!(Runtime, "{op}: {name} must be a matrix, got {}-D tensor", sizes.len()),
+    }
 }
 
 /// Refuses a complex factor of a real product.
@@ -30,8 +33,10 @@ fn is_zero(number: Scalar) -> bool {
 
 /// A vector as a matrix of one column.
 fn column(x: &Tensor) -> Result<Tensor> {
-    let (n, stride) = (x.numel(), x.strides().first().copied().unwrap_or(1));
-    x.view_of_storage(Dims::from_slice(&[n, 1]), Dims::from_slice(&[stride, 1]), x.storage_offset())
+    let m = x.as_impl().metadata();
+    check_unchanged(m.sizes.len() <= 1)?;
+    let stride = m.strides.first().copied().unwrap_or(1);
+    Tensor::view_of(m, Dims::from_slice(&[m.numel, 1]), Dims::from_slice(&[stride, 1]), m.offset)
 }
 
 /// A spec that leaves an out tensor of the right shape its strides: products are written through any.
@@ -82,7 +87,9 @@ fn accumulate(
         inputs.push(old);
     }
     fill(out, spec(out, sizes, old), &inputs, |kernels, slot| {
-        if !is_zero(beta) && !slot.is_same(old) {
+        // An in-place slot has the storage of what it replaces, or another one.
+        let holds_old = in_place && slot.storage().ptr_eq(old.storage());
+        if !is_zero(beta) && !holds_old {
             write(slot, &expanded)?;
         }
         run(kernels, slot)
@@ -91,15 +98,12 @@ fn accumulate(
 
 /// `self` (n, k) times `mat2` (k, m).
 pub fn mm(out: Out<'_>, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    check_matrix("mm", "self", self_)?;
-    check_matrix("mm", "mat2", mat2)?;
-    let (n, k, m) = (self_.sizes()[0], self_.sizes()[1], mat2.sizes()[1]);
+    let ([n, k], [rows, m]) = (matrix_sizes("mm", "self", self_)?, matrix_sizes("mm", "mat2", mat2)?);
     check!(
-        k == mat2.sizes()[0] || !(self_.is_meta() || mat2.is_meta()),
-        "a and b must have same reduction dim, but got [{n}, {k}] X [{}, {m}].",
-        mat2.sizes()[0]
+        k == rows || !(self_.is_meta() || mat2.is_meta()),
+        "a and b must have same reduction dim, but got [{n}, {k}] X [{rows}, {m}]."
     );
-    check!(k == mat2.sizes()[0], "mm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {}x{m})", mat2.sizes()[0]);
+    check!(k == rows, "mm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})");
     check!(
         self_.dtype() == mat2.dtype(),
         "expected m1 and m2 to have the same dtype, but got: {} != {}",
@@ -136,14 +140,8 @@ pub fn addmm(
         mat1.dtype().cpp_name(),
         mat2.dtype().cpp_name()
     );
-    check_matrix("addmm", "self", mat1)?;
-    check_matrix("addmm", "mat2", mat2)?;
-    let (n, k, m) = (mat1.sizes()[0], mat1.sizes()[1], mat2.sizes()[1]);
-    check!(
-        k == mat2.sizes()[0],
-        "addmm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {}x{m})",
-        mat2.sizes()[0]
-    );
+    let ([n, k], [rows, m]) = (matrix_sizes("addmm", "self", mat1)?, matrix_sizes("addmm", "mat2", mat2)?);
+    check!(k == rows, "addmm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})");
     let dtype = self_.dtype();
     check_factors(dtype, [beta, alpha])?;
     if !self_.is_meta() {
@@ -156,9 +154,9 @@ pub fn addmm(
 
 /// The sizes of a batch's products.
 fn batch_sizes(batch1: &Tensor, batch2: &Tensor) -> Result<[i64; 3]> {
-    check!(batch1.dim() == 3, "batch1 must be a 3D tensor");
-    check!(batch2.dim() == 3, "batch2 must be a 3D tensor");
     let (a, b) = (batch1.sizes(), batch2.sizes());
+    check!(a.len() == 3, "batch1 must be a 3D tensor");
+    check!(b.len() == 3, "batch2 must be a 3D tensor");
     check!(
         b[0] == a[0] && b[1] == a[2],
         "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
@@ -226,8 +224,10 @@ pub fn baddbmm(
 
 /// Matrix `i` of a batch.
 fn matrix(x: &Tensor, i: i64) -> Result<Tensor> {
-    let (sizes, strides) = (Dims::from_slice(&x.sizes()[1..]), Dims::from_slice(&x.strides()[1..]));
-    x.view_of_storage(sizes, strides, x.storage_offset() + i * x.strides()[0])
+    let m = x.as_impl().metadata();
+    check_unchanged(m.sizes.len() == 3 && (0..m.sizes[0]).contains(&i))?;
+    let (sizes, strides) = (Dims::from_slice(&m.sizes[1..]), Dims::from_slice(&m.strides[1..]));
+    Tensor::view_of(m, sizes, strides, m.offset + i * m.strides[0])
 }
 
 /// `beta * self + alpha * sum_i batch1[i] @ batch2[i]`: one product after the other.
@@ -276,20 +276,14 @@ pub fn addbmm(
     })
 }
 
-fn check_matrix_vector(self_dim: usize, n: i64, one: bool, mat: &Tensor, vec: &Tensor) -> Result<()> {
-    check!(
-        mat.dim() == 2 && vec.dim() == 1 && self_dim <= 1,
-        "vector + matrix @ vector expected, got {self_dim}, {}, {}",
-        mat.dim(),
-        vec.dim()
-    );
-    let (rows, cols) = (mat.sizes()[0], mat.sizes()[1]);
-    check!(
-        cols == vec.sizes()[0] && (rows == n || one),
-        "size mismatch, got input ({n}), mat ({rows}x{cols}), vec ({})",
-        vec.sizes()[0]
-    );
-    Ok(())
+/// Gives the number of rows.
+fn check_matrix_vector(self_dim: usize, n: i64, one: bool, mat: &Tensor, vec: &Tensor) -> Result<i64> {
+    let (&[rows, cols], &[len]) = (mat.sizes(), vec.sizes()) else {
+        bail!(Runtime, "vector + matrix @ vector expected, got {self_dim}, {}, {}", mat.dim(), vec.dim());
+    };
+    check!(self_dim <= 1, "vector + matrix @ vector expected, got {self_dim}, 2, 1");
+    check!(cols == len && (rows == n || one), "size mismatch, got input ({n}), mat ({rows}x{cols}), vec ({len})");
+    Ok(rows)
 }
 
 fn check_vector_types(types: [DType; 3]) -> Result<()> {
@@ -320,20 +314,22 @@ pub fn mv(out: Out<'_>, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 
 /// `beta * self + alpha * mat @ vec`.
 pub fn addmv(out: Out<'_>, self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    check_matrix_vector(self_.dim(), self_.numel(), self_.numel() == 1, mat, vec)?;
+    let old = self_.as_impl().metadata();
+    let rows = check_matrix_vector(old.sizes.len(), old.numel, old.numel == 1, mat, vec)?;
     let dtype = self_.dtype();
     check_vector_types([dtype, mat.dtype(), vec.dtype()])?;
     check_factors(dtype, [beta, alpha])?;
     if !self_.is_meta() {
         kernels::matmul(self_.device())?.gemm.get(dtype, "addmv_impl_cpu")?;
     }
-    accumulate(out, &[mat.sizes()[0]], self_, &[mat, vec], beta, |kernels, slot| {
+    accumulate(out, &[rows], self_, &[mat, vec], beta, |kernels, slot| {
         let kernel = kernels.gemm.get(dtype, "addmv_impl_cpu")?;
         kernel(&column(slot)?, mat, &column(vec)?, alpha, beta)
     })
 }
 
 fn inner(out: Out<'_>, a: &Tensor, b: &Tensor, conjugate: bool) -> Result<Tensor> {
+    let (a, b) = (&a.pinned(), &b.pinned());
     check!(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got {}D and {}D tensors", a.dim(), b.dim());
     check!(
         a.dtype() == b.dtype(),

@@ -318,7 +318,7 @@ fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
     match out.target(0) {
         None => Ok(result),
         Some(target) => {
-            crate::out::copy_into(target, &result)?;
+            crate::out::Dtypes::Cast.copy(target, &result)?;
             Ok(Tensor::clone(target))
         }
     }
@@ -400,7 +400,7 @@ pub fn nan_to_num(
     }
     if self_.dtype().is_integral(true) {
         let slot = out.prepare(0, crate::out::Spec::like(self_.sizes(), self_), &[])?;
-        if !slot.tensor.is_same(self_) {
+        if !(slot.is_direct() && matches!(out, Out::InPlace(_))) {
             crate::composite::copy::copy_(&slot.tensor, self_, false)?;
         }
         return slot.finish();

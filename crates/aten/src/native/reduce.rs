@@ -6,7 +6,7 @@ use tensor_core::{DType, Device, Result, Scalar, bail, check, check_index, check
 
 use super::lanes::{dim_mask, lanes, lanes_in_any_order, reduced_sizes};
 use crate::kernels::{self, ReduceKernels};
-use crate::out::{Out, Spec};
+use crate::out::{Out, Spec, check_unchanged};
 use crate::{Tensor, ops};
 
 /// A tensor in another dtype, itself where it has it.
@@ -38,10 +38,7 @@ fn reduce(
     if !slot.is_meta() && slot.tensor.numel() > 0 {
         let lanes = lanes_in_any_order(&cast(x, compute)?, mask)?;
         let lanes_of = |sizes: &[i64]| sizes[0] * sizes[2];
-        check!(
-            lanes_of(lanes.sizes()) == slot.tensor.numel(),
-            "a tensor's metadata was changed by another thread during an operation"
-        );
+        check_unchanged(lanes_of(lanes.sizes()) == slot.tensor.numel())?;
         fill(&slot.tensor, &lanes)?;
     }
     slot.finish()
@@ -147,6 +144,7 @@ fn check_extremum_dims(name: &str, x: &Tensor, dim: &[i64], mask: u64) -> Result
 
 /// The largest element over dimensions; NaN if there is one.
 pub fn amax(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     let mask = dim_mask(Some(dim), self_.dim())?;
     check_same_out(self_, out)?;
     check_extremum_dims("amax", self_, dim, mask)?;
@@ -158,6 +156,7 @@ pub fn amax(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<
 
 /// The smallest element over dimensions; NaN if there is one.
 pub fn amin(out: Out<'_>, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     let mask = dim_mask(Some(dim), self_.dim())?;
     check_same_out(self_, out)?;
     check_extremum_dims("amin", self_, dim, mask)?;
@@ -178,6 +177,7 @@ fn check_some(name: &str, x: &Tensor) -> Result<()> {
 
 /// The largest of all elements.
 pub fn max(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     check_some("max", self_)?;
     let dtype = self_.dtype();
     reduce(out, self_, u64::MAX, false, (dtype, dtype), |out, x| table(x.device())?.amax.get(dtype, "max_all")?(out, x))
@@ -185,6 +185,7 @@ pub fn max(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
 
 /// The smallest of all elements.
 pub fn min(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     check_some("min", self_)?;
     let dtype = self_.dtype();
     reduce(out, self_, u64::MAX, false, (dtype, dtype), |out, x| table(x.device())?.amin.get(dtype, "min_all")?(out, x))
@@ -202,6 +203,7 @@ fn select(
     error: &str,
     pick: Select,
 ) -> Result<(Tensor, Tensor)> {
+    let x = &x.pinned();
     let d = wrap_dim(dim, x.dim())?;
     check_index!(x.dim() == 0 || x.sizes()[d] != 0, "{name}(): Expected reduction dim {d} to have non-zero size.");
     check_type!(!x.is_complex(), "{name}(): does not support complex input");
@@ -234,6 +236,7 @@ fn position(
     error: &str,
     pick: Select,
 ) -> Result<Tensor> {
+    let x = &x.pinned();
     check_type!(!x.is_complex(), "{name}(): does not support complex input");
     check_not_implemented!(x.dtype() != DType::Bool, "{name}(): does not support bool input");
     let mask = match dim {
@@ -366,6 +369,7 @@ pub fn linalg_vector_norm(
         own.cpp_name()
     );
     let ord = ord.to_f64();
+    let self_ = &self_.pinned();
     let mask = dim_mask(dim, self_.dim())?;
     if self_.numel() == 0 && (ord < 0.0 || ord.is_infinite()) {
         check!(
@@ -469,6 +473,7 @@ pub fn cumsum(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
         let x = cast(self_, dtype)?;
         let x = if x.is_contiguous() { x } else { ops::clone(&x, Some(tensor_core::MemoryFormat::Contiguous))? };
         let (x, into) = (lanes(&x, 1 << d)?, lanes(&slot.tensor, 1 << d)?);
+        check_unchanged(x.sizes() == into.sizes())?;
         kernel(&into, &x)?;
     }
     slot.finish()

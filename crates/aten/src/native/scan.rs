@@ -37,6 +37,7 @@ fn scanned(x: &Tensor, d: usize) -> Result<Tensor> {
 
 /// The running product.
 pub fn cumprod(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     let d = wrap_dim(dim, self_.dim())?;
     let own = if self_.dtype().is_integral(true) { DType::I64 } else { self_.dtype() };
     let dtype = dtype.or(out.target(0).map(Tensor::dtype)).unwrap_or(own);
@@ -52,6 +53,7 @@ pub fn cumprod(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> 
 
 /// The logarithm of the running sum of exponentials.
 pub fn logcumsumexp(out: Out<'_>, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     let d = wrap_dim(dim, self_.dim())?;
     let slot = out.prepare(0, Spec::like(self_.sizes(), self_), &[self_])?;
     if !slot.is_meta() && self_.numel() > 0 {
@@ -63,6 +65,7 @@ pub fn logcumsumexp(out: Out<'_>, self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn extremum(out: Out<'_>, self_: &Tensor, dim: i64, largest: bool) -> Result<(Tensor, Tensor)> {
+    let self_ = &self_.pinned();
     let d = wrap_dim(dim, self_.dim())?;
     let values = out.prepare(0, Spec::like(self_.sizes(), self_), &[self_])?;
     let indices = out.prepare(1, Spec::dense(self_.sizes(), DType::I64, self_.device()), &[self_])?;

@@ -4,19 +4,19 @@ use tensor_core::strides::{Dims, show, wrap_dim};
 use tensor_core::{DType, MemoryFormat, Result, check};
 
 use crate::kernels::{self, Columns, ScanBackwardKernel, ScanKernel, SoftmaxKernels};
-use crate::out::{Out, Slot, Spec};
+use crate::out::{Out, Slot, Spec, check_unchanged};
 use crate::{Tensor, ops};
 
 /// A contiguous tensor as (A, R, B) with dimension `d` in the middle, as (A, R) if that is the last one.
 fn middle(x: &Tensor, d: usize) -> Result<Tensor> {
-    let sizes = x.sizes();
-    let r = sizes.get(d).copied().unwrap_or(1);
-    if !is_inner(x, d) {
-        let a = sizes[..d].iter().product();
-        return x.view_of_storage(Dims::from_slice(&[a, r]), Dims::from_slice(&[r, 1]), x.storage_offset());
+    let m = x.as_impl().metadata();
+    check_unchanged(m.is_contiguous())?;
+    let r = m.sizes.get(d).copied().unwrap_or(1);
+    let (a, b) = (m.sizes.iter().take(d).product::<i64>(), m.sizes.iter().skip(d + 1).product::<i64>());
+    if d + 1 >= m.sizes.len() {
+        return Tensor::view_of(m, Dims::from_slice(&[a, r]), Dims::from_slice(&[r, 1]), m.offset);
     }
-    let (a, b) = (sizes[..d].iter().product::<i64>(), sizes.iter().skip(d + 1).product::<i64>());
-    x.view_of_storage(Dims::from_slice(&[a, r, b]), Dims::from_slice(&[r * b, b, 1]), x.storage_offset())
+    Tensor::view_of(m, Dims::from_slice(&[a, r, b]), Dims::from_slice(&[r * b, b, 1]), m.offset)
 }
 
 fn dense(x: &Tensor) -> Result<Tensor> {
@@ -44,7 +44,9 @@ fn forward(
     }
     let kernel = pick(kernels::softmax(x.device())?).get(dtype, names[usize::from(is_inner(x, d))])?;
     let slot = out.prepare(0, Spec::dense(x.sizes(), dtype, x.device()), &[x])?;
-    kernel(&middle(&slot.tensor, d)?, &middle(&dense(x)?, d)?)?;
+    let (into, x) = (middle(&slot.tensor, d)?, middle(&dense(x)?, d)?);
+    check_unchanged(into.sizes() == x.sizes())?;
+    kernel(&into, &x)?;
     slot.finish()
 }
 
@@ -91,7 +93,9 @@ fn backward(
         );
     }
     let slot = prepare()?;
-    kernel(&middle(&slot.tensor, d)?, &middle(&dense(grad)?, d)?, &middle(&dense(output)?, d)?)?;
+    let (into, grad, output) = (middle(&slot.tensor, d)?, middle(&dense(grad)?, d)?, middle(&dense(output)?, d)?);
+    check_unchanged(into.sizes() == grad.sizes() && into.sizes() == output.sizes())?;
+    kernel(&into, &grad, &output)?;
     slot.finish()
 }
 

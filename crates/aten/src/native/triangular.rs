@@ -6,6 +6,7 @@ use crate::out::{Out, Spec};
 use crate::{Tensor, kernels};
 
 fn triangle(out: Out<'_>, name: &str, x: &Tensor, diagonal: i64, upper: bool) -> Result<Tensor> {
+    let x = &x.pinned();
     check!(x.dim() >= 2, "{name}: input tensor must have at least 2 dimensions");
     let slot = out.prepare(0, Spec::like(x.sizes(), x), &[x])?;
     if !slot.is_meta() && slot.tensor.numel() > 0 {

@@ -76,3 +76,23 @@ fn what_is_no_file_is_an_error() {
     assert!(serialize::save(&meta).unwrap_err().message().contains("meta device"));
     assert!(serialize::save_file(&state([]), "/nonexistent/x.safetensors").is_err());
 }
+
+#[test]
+fn saving_refuses_no_other_thread() {
+    let x = Tensor::zeros(&[5000], DType::F32).unwrap();
+    let saved = state([("x", x.clone()), ("view", x.i(100..200).unwrap())]);
+    let reader = x.as_slice::<f32>().unwrap();
+    serialize::save(&saved).unwrap();
+    drop(reader);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (0..2000).all(|_| x.add_scalar_(1.0).is_ok()));
+        while !writer.is_finished() {
+            let back = serialize::load(&serialize::save(&saved).unwrap()).unwrap();
+            for (name, tensor) in back.iter() {
+                let values = tensor.to_vec::<f32>().unwrap();
+                assert!(values.iter().all(|&value| value == values[0]), "{name} was written meanwhile");
+            }
+        }
+        assert!(writer.join().unwrap(), "a writer was refused");
+    });
+}

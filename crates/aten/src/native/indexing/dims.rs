@@ -65,6 +65,7 @@ fn check_target(out: Out<'_>, inputs: &[&Tensor]) -> Result<()> {
 
 /// Some indices of a dimension.
 pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let (self_, index) = (&self_.pinned(), &index.pinned());
     let d = wrap_dim(dim, self_.dim())?;
     check_index!(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
     check!(
@@ -170,6 +171,7 @@ pub fn index_add(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    let (self_, index, source) = (&self_.pinned(), &index.pinned(), &source.pinned());
     let d = check_source("index_add", self_, dim, index, source)?;
     check_target(out, &[index, source])?;
     let refuse = if self_.dim() > 1 { out_of_bounds } else { out_of_range_in_self };
@@ -181,6 +183,7 @@ pub fn index_add(
 
 /// `self` with slices of a dimension replaced by those of `source`.
 pub fn index_copy(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let (self_, index, source) = (&self_.pinned(), &index.pinned(), &source.pinned());
     let d = wrap_dim(dim, self_.dim())?;
     check_index!(index.dim() <= 1, "index_copy_(): Index should have dimension 1 or 0 (got {})", index.dim());
     let indices = index.numel();
@@ -240,11 +243,12 @@ fn fill_slices(
     index: &Tensor,
     value: impl FnOnce() -> Result<Tensor>,
 ) -> Result<Tensor> {
+    let index = &index.pinned();
     check_index!(index.dtype() == DType::I64, "index_fill_(): Expected dtype int64 for index.");
     let d = wrap_dim(dim, self_.dim())?;
     check!(index.dim() <= 1, "Index has to be a vector/scalar");
     let target = match out {
-        Out::InPlace(target) => Tensor::clone(target),
+        Out::InPlace(target) => target.pinned(),
         _ => ops::clone(self_, Some(MemoryFormat::Preserve))?,
     };
     check_target(Out::InPlace(&target), &[index])?;
@@ -252,7 +256,10 @@ fn fill_slices(
         put_slices(&target, d, index, &value()?, false, Bounds { wrap: true, refuse: out_of_bounds_of_fill })?;
     }
     match out {
-        Out::InPlace(target) => target.as_impl().bump_version(),
+        Out::InPlace(target) => {
+            target.as_impl().bump_version();
+            return Ok(Tensor::clone(target));
+        }
         Out::Into(_) => return super::finish(out, target),
         Out::Fresh => {}
     }
@@ -298,6 +305,7 @@ pub fn index_reduce(
         matches!(reduce, "prod" | "mean" | "amax" | "amin"),
         "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
     );
+    let (self_, index, source) = (&self_.pinned(), &index.pinned(), &source.pinned());
     let d = check_source("index_reduce", self_, dim, index, source)?;
     check_target(out, &[index, source])?;
     let size = self_.sizes().get(d).copied().unwrap_or(1);

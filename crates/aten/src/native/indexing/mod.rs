@@ -8,6 +8,7 @@ pub mod plan;
 mod positions;
 mod scatter;
 
+use smallvec::SmallVec;
 use tensor_core::iter::IterConfig;
 use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, MemoryFormat, Result, check, check_index, overlap};
@@ -28,8 +29,19 @@ fn as_i64(index: &Tensor) -> Result<Tensor> {
     ops::_to_copy(index, Some(DType::I64), None, None, None, false, None)
 }
 
+/// Index tensors whose shapes no other thread can change.
+fn pinned(indices: &[Option<&Tensor>]) -> SmallVec<[Option<Tensor>; 4]> {
+    indices.iter().map(|index| index.map(Tensor::pinned)).collect()
+}
+
+fn references(indices: &[Option<Tensor>]) -> SmallVec<[Option<&Tensor>; 4]> {
+    indices.iter().map(Option::as_ref).collect()
+}
+
 /// The elements that index tensors name.
 pub fn index(out: Out<'_>, self_: &Tensor, indices: &[Option<&Tensor>]) -> Result<Tensor> {
+    let (self_, indices) = (&self_.pinned(), &pinned(indices));
+    let indices = &references(indices)[..];
     check_index!(!indices.is_empty(), "at least one index must be provided");
     check_index!(
         indices.len() <= self_.dim(),
@@ -116,7 +128,9 @@ fn fill_mask(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor) -> Re
 }
 
 /// Writes `values` to the elements of `self` that index tensors name.
-fn put_at(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Result<()> {
+fn put_at(target: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Result<()> {
+    let (self_, indices, values) = (&target.pinned(), &pinned(indices), &values.pinned());
+    let indices = &references(indices)[..];
     check_index!(
         indices.len() <= self_.dim(),
         "too many indices for tensor of dimension {} (got {})",
@@ -125,7 +139,7 @@ fn put_at(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumula
     );
     if !accumulate && let Some(mask) = fill_mask(self_, indices, values)? {
         // The masked fill counts the write.
-        return crate::composite::pointwise::masked_fill_(self_, &mask, &crate::composite::view::view(values, &[])?);
+        return crate::composite::pointwise::masked_fill_(target, &mask, &crate::composite::view::view(values, &[])?);
     }
     for other in indices.iter().flatten().chain([&values]) {
         overlap::assert_no_overlap(self_.as_impl(), other.as_impl())?;
@@ -133,7 +147,7 @@ fn put_at(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumula
     let masked = indices.iter().flatten().any(|index| plan::is_mask(index.dtype()));
     if self_.is_meta() && masked {
         // How many elements a mask names follows from its elements, which meta tensors lack.
-        self_.as_impl().bump_version();
+        target.as_impl().bump_version();
         return Ok(());
     }
     let plan = plan::plan(self_, indices)?;
@@ -162,7 +176,7 @@ fn put_at(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumula
         let (sizes, strides) = strides::expand(values.sizes(), values.strides(), &sizes)?;
         kernel(&plan, &values.view_of_storage(sizes, strides, values.storage_offset())?, accumulate)?;
     }
-    self_.as_impl().bump_version();
+    target.as_impl().bump_version();
     Ok(())
 }
 

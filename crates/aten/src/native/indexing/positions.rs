@@ -22,7 +22,8 @@ pub fn nonzero(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
     if self_.is_meta() {
         bail!(NotImplemented, "nonzero: the shape of the result follows from elements, which meta tensors lack");
     }
-    let found = kernels::indexing(self_.device())?.nonzero.get(self_.dtype(), "nonzero_count_cpu")?(self_)?;
+    let x = self_.pinned();
+    let found = kernels::indexing(x.device())?.nonzero.get(x.dtype(), "nonzero_count_cpu")?(&x)?;
     let Some(target) = out.target(0) else { return Ok(found) };
     if target.sizes() != found.sizes() {
         resize_output(target, found.sizes(), found.strides())?;
@@ -81,6 +82,7 @@ fn flattened(x: &Tensor) -> Result<Tensor> {
 
 /// Elements of the flattened `self`, in the shape of `index`.
 pub fn take(out: Out<'_>, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let (self_, index) = (&self_.pinned(), &index.pinned());
     check!(
         index.dtype() == DType::I64,
         "take(): Expected a long tensor for index, but got {}",
@@ -118,6 +120,7 @@ fn into_clone(out: Out<'_>, self_: &Tensor, run: impl FnOnce(&Tensor) -> Result<
 
 /// `self` with elements of `source` at positions of its flattened form, or added to them.
 pub fn put(out: Out<'_>, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let (self_, index, source) = (&self_.pinned(), &index.pinned(), &source.pinned());
     check!(
         index.dtype() == DType::I64,
         "put_(): Expected a long tensor for index, but got {}",
@@ -162,6 +165,7 @@ fn expanded(x: &Tensor, shape: &[i64]) -> Result<Tensor> {
 
 /// The elements where a mask holds, as a vector; shapes broadcast.
 pub fn masked_select(out: Out<'_>, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let (self_, mask) = (&self_.pinned(), &mask.pinned());
     check!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
     if let Some(target) = out.target(0) {
         check!(target.dtype() == self_.dtype(), "masked_select(): self and result must have the same scalar type");
@@ -179,6 +183,7 @@ pub fn masked_select(out: Out<'_>, self_: &Tensor, mask: &Tensor) -> Result<Tens
 
 /// `self` with the elements of `source`, in order, where a mask holds.
 pub fn masked_scatter(out: Out<'_>, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let (self_, mask, source) = (&self_.pinned(), &mask.pinned(), &source.pinned());
     check!(
         self_.dtype() == source.dtype(),
         "masked_scatter: expected self and source to have same dtypes but got{} and {}",

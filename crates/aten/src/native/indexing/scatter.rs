@@ -36,6 +36,7 @@ fn dense_index(index: &Tensor) -> Result<Tensor> {
 
 /// `out[i, j, k] = self[index[i, j, k], j, k]` for dimension 0.
 pub fn gather(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<Tensor> {
+    let (self_, index) = (&self_.pinned(), &index.pinned());
     let d = wrap_dim(dim, self_.dim())?;
     if let Some(target) = out.target(0) {
         overlap::assert_no_internal_overlap(target.as_impl())?;
@@ -185,7 +186,10 @@ pub(super) fn into_copy(
 ) -> Result<Tensor> {
     let slot = out.prepare(0, Spec::like(self_.sizes(), self_), others)?;
     if !slot.is_meta() {
-        crate::composite::copy::copy_(&slot.tensor, self_, false)?;
+        // In place, `self` is the target.
+        if !(slot.is_direct() && matches!(out, Out::InPlace(_))) {
+            crate::composite::copy::copy_(&slot.tensor, self_, false)?;
+        }
         run(&slot.tensor)?;
     }
     slot.finish()
@@ -223,10 +227,13 @@ fn scattered(
     src: Source<'_>,
     reduce: Reduce,
 ) -> Result<Tensor> {
-    let tensor = match src {
-        Source::Tensor(src) => Some(src),
+    let (self_, index) = (&self_.pinned(), &index.pinned());
+    let pinned = match src {
+        Source::Tensor(src) => Some(src.pinned()),
         Source::Number(_) => None,
     };
+    let tensor = pinned.as_ref();
+    let src = tensor.map_or(src, Source::Tensor);
     let d = check_scatter(out, self_, dim, index, tensor)?;
     let mut others = vec![index];
     others.extend(tensor);
@@ -282,6 +289,7 @@ pub fn scatter_reduce_two(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
+    let (self_, index, src) = (&self_.pinned(), &index.pinned(), &src.pinned());
     let d = check_scatter(out, self_, dim, index, Some(src))?;
     let op = Reduce::of_scatter_reduce(reduce)?;
     if op == Reduce::Mean && self_.dtype() == DType::Bool {
