@@ -3,7 +3,7 @@
 use tensor_aten::Tensor;
 use tensor_core::Result;
 
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{lock, par_rows};
 use crate::rows;
 use crate::simd::{Arith, Math, Real, RealFloating, RealMath};
@@ -66,8 +66,7 @@ fn distance<I: Isa, T: RealFloating>(a: &[T], b: &[T], p: f64) -> T::Op {
 }
 
 /// `out += share of grad in the distance of a and b`
-#[inline(always)]
-fn add_gradient<I: Isa, T: RealFloating>(out: &mut [T::Op], (a, b): (&[T], &[T]), grad: T, dist: T, p: f64) {
+fn add_gradient<T: RealFloating>(out: &mut [T::Op], (a, b): (&[T], &[T]), grad: T, dist: T, p: f64) {
     let (zero, one) = (T::Op::ZERO, T::Op::ONE);
     let (grad, dist) = (grad.up(), dist.up());
     let side = |d: T::Op| if d > zero { one } else { if d < zero { one.neg() } else { zero } };
@@ -87,10 +86,10 @@ fn add_gradient<I: Isa, T: RealFloating>(out: &mut [T::Op], (a, b): (&[T], &[T])
         pairs.for_each(|(out, d)| *out = out.add(factor.mul(d)));
     } else {
         let power = T::Op::from_f64(p - 1.0);
-        let factor = grad.div(dist.pow::<I>(power));
+        let factor = grad.div(dist.pow::<Baseline>(power));
         pairs.for_each(|(out, d)| {
             if d != zero {
-                *out = out.add(side(d).mul(RealMath::abs(d).pow::<I>(power)).mul(factor));
+                *out = out.add(side(d).mul(RealMath::abs(d).pow::<Baseline>(power)).mul(factor));
             }
         });
     }
@@ -122,29 +121,23 @@ pub fn cdist<I: Isa, T: RealFloating>(out: &Tensor, x1: &Tensor, x2: &Tensor, p:
 
 /// `out[b, i, :] = sum over j of grad[b, i, j] * slope of the distance of x1[b, i, :] and x2[b, j, :]`, from
 /// `[grad, x1, x2, distances]`.
-pub fn cdist_backward<I: Isa, T: RealFloating>(out: &Tensor, inputs: [&Tensor; 4], p: f64) -> Result<()> {
+pub fn cdist_backward<T: RealFloating>(out: &Tensor, inputs: [&Tensor; 4], p: f64) -> Result<()> {
     let locked = lock(&inputs.map(|input| &**input.as_impl()), &[out.as_impl()])?;
     let (first, second) = (locked.read::<T>(1)?, locked.read::<T>(2)?);
     let (batch, n, m, width) = (first.size(0), first.size(1), second.size(1), first.size(2));
     let (grad, first) = (locked.read::<T>(0)?.dense(), first.dense());
     let (second, dist) = (second.dense(), locked.read::<T>(3)?.dense());
     locked.write::<T>(0)?.with_dense(|out| {
-        par_rows::<I, T>(
-            out,
-            batch * n,
-            m * width.max(1),
-            #[inline(always)]
-            |row, out| {
-                let mut sums = vec![T::Op::ZERO; width];
-                for j in 0..m {
-                    let rows = (&first[row * width..][..width], &second[(row / n * m + j) * width..][..width]);
-                    add_gradient::<I, T>(&mut sums, rows, grad[row * m + j], dist[row * m + j], p);
-                }
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = T::down(sum);
-                }
-            },
-        );
+        par_rows::<Baseline, T>(out, batch * n, m * width.max(1), |row, out| {
+            let mut sums = vec![T::Op::ZERO; width];
+            for j in 0..m {
+                let rows = (&first[row * width..][..width], &second[(row / n * m + j) * width..][..width]);
+                add_gradient::<T>(&mut sums, rows, grad[row * m + j], dist[row * m + j], p);
+            }
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = T::down(sum);
+            }
+        });
     });
     Ok(())
 }
@@ -183,30 +176,24 @@ pub fn pdist<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, p: f64) -> Resul
 }
 
 /// `out[i, :] = sum over j of grad of (i, j) * slope of the distance`, from `[grad, x, distances]`.
-pub fn pdist_backward<I: Isa, T: RealFloating>(out: &Tensor, inputs: [&Tensor; 3], p: f64) -> Result<()> {
+pub fn pdist_backward<T: RealFloating>(out: &Tensor, inputs: [&Tensor; 3], p: f64) -> Result<()> {
     let locked = lock(&inputs.map(|input| &**input.as_impl()), &[out.as_impl()])?;
     let x = locked.read::<T>(1)?;
     let (n, width) = (x.size(0), x.size(1));
     let (grad, x, dist) = (locked.read::<T>(0)?.dense(), x.dense(), locked.read::<T>(2)?.dense());
     locked.write::<T>(0)?.with_dense(|out| {
-        par_rows::<I, T>(
-            out,
-            n,
-            n * width.max(1),
-            #[inline(always)]
-            |i, out| {
-                let mut sums = vec![T::Op::ZERO; width];
-                for j in (0..n).filter(|&j| j != i) {
-                    let (low, high) = (i.min(j), i.max(j));
-                    let pair = start(low, n) + high - low - 1;
-                    let rows = (&x[i * width..][..width], &x[j * width..][..width]);
-                    add_gradient::<I, T>(&mut sums, rows, grad[pair], dist[pair], p);
-                }
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = T::down(sum);
-                }
-            },
-        );
+        par_rows::<Baseline, T>(out, n, n * width.max(1), |i, out| {
+            let mut sums = vec![T::Op::ZERO; width];
+            for j in (0..n).filter(|&j| j != i) {
+                let (low, high) = (i.min(j), i.max(j));
+                let pair = start(low, n) + high - low - 1;
+                let rows = (&x[i * width..][..width], &x[j * width..][..width]);
+                add_gradient::<T>(&mut sums, rows, grad[pair], dist[pair], p);
+            }
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = T::down(sum);
+            }
+        });
     });
     Ok(())
 }

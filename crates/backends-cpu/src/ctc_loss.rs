@@ -20,6 +20,11 @@ fn log_sum(values: [f64; 3]) -> f64 {
     values.into_iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most
 }
 
+/// Rounds to the precision of `T`, in which sums are kept.
+fn round<T: RealFloating>(x: f64) -> f64 {
+    T::down(T::Op::from_f64(x)).up().to_f64()
+}
+
 /// The class of a state.
 fn class(labels: &[usize], s: usize, blank: usize) -> usize {
     if s.is_multiple_of(2) { blank } else { labels[s / 2] }
@@ -58,7 +63,7 @@ pub fn ctc<T: RealFloating>(losses: &Tensor, alpha: &Tensor, log_probs: &Tensor,
                         } else {
                             let before = |n: usize| if s >= n { last[s - n] } else { NEVER };
                             let jump = if s >= 2 && skips(labels, s - 2, blank) { before(2) } else { NEVER };
-                            log_sum([before(0), before(1), jump]) + at(t, s)
+                            round::<T>(round::<T>(log_sum([before(0), before(1), jump])) + at(t, s))
                         };
                         alpha[t * shape.states + s] = narrow(row[s]);
                     }
@@ -100,14 +105,14 @@ pub fn ctc_backward<T: RealFloating>(out: &Tensor, inputs: [&Tensor; 4], shape: 
                 } else {
                     let after = |n: usize| next.get(s + n).copied().unwrap_or(NEVER);
                     let jump = if s + 2 < states && skips(labels, s, blank) { after(2) } else { NEVER };
-                    log_sum([after(0), after(1), jump]) + log_prob(t, c)
+                    round::<T>(round::<T>(log_sum([after(0), after(1), jump])) + log_prob(t, c))
                 };
-                let both = alpha[(b * time + t) * shape.states + s].up().to_f64() + beta[s];
-                parts[c] = log_sum([parts[c], both, NEVER]);
+                let both = round::<T>(alpha[(b * time + t) * shape.states + s].up().to_f64() + beta[s]);
+                parts[c] = round::<T>(log_sum([parts[c], both, NEVER]));
             }
             for (c, out) in grads[t * classes..][..classes].iter_mut().enumerate() {
                 let log_prob = log_prob(t, c);
-                *out = (log_prob.exp() - (parts[c] + loss - log_prob).exp()) * outer;
+                *out = (log_prob.exp() - round::<T>(round::<T>(parts[c] + loss) - log_prob).exp()) * outer;
             }
         }
     });

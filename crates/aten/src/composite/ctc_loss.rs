@@ -28,7 +28,7 @@ pub fn ctc_loss_int_list(
         1 => {
             let counts: Vec<f64> = target_lengths.iter().map(|&length| length.max(1) as f64).collect();
             let counts = Tensor::from_vec(counts, &[target_lengths.len() as i64])?;
-            let counts = ops::to_dtype(&counts, losses.dtype(), false, false, None)?;
+            let counts = ops::_to_copy(&counts, Some(losses.dtype()), None, Some(losses.device()), None, false, None)?;
             ops::mean(&ops::div(&losses, &counts)?, None)
         }
         2 => ops::sum(&losses, None),
@@ -48,6 +48,11 @@ pub fn ctc_loss(
     reduction: i64,
     zero_infinity: bool,
 ) -> Result<Tensor> {
+    if input_lengths.is_meta() || target_lengths.is_meta() {
+        // Lengths that nobody knows change no shape here.
+        let shape = if reduction == 0 && log_probs.dim() == 3 { &log_probs.sizes()[1..2] } else { &[] };
+        return ops::new_empty(log_probs, shape, None, None, None, None);
+    }
     let inputs = lengths(input_lengths, "input_lengths")?;
     let labels = lengths(target_lengths, "target_lengths")?;
     ops::ctc_loss_int_list(log_probs, targets, &inputs, &labels, blank, reduction, zero_infinity)

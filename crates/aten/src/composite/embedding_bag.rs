@@ -75,7 +75,7 @@ pub fn embedding_bag_padding_idx(
 
 /// The bag of each index: as it was kept, or from the offsets.
 fn bags_of(indices: &Tensor, offsets: &Tensor, offset2bag: &Tensor) -> Result<Tensor> {
-    if offset2bag.numel() > 0 || indices.numel() == 0 {
+    if offset2bag.numel() > 0 || offsets.is_meta() || indices.numel() == 0 {
         return vector(offset2bag);
     }
     let mut starts = vector(offsets)?.to_vec::<i64>()?;
@@ -223,6 +223,9 @@ pub fn _embedding_bag_per_sample_weights_backward(
         );
     }
     check_index(indices)?;
+    if grad.is_meta() {
+        return ops::new_empty(grad, &[indices.numel()], None, None, None, None);
+    }
     let (flat, bags) = (vector(indices)?, bags_of(indices, offsets, offset2bag)?);
     let wide = if grad.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let rows = |x: &Tensor, at: &Tensor| ops::to_dtype(&ops::index_select(x, 0, at)?, wide, false, false, None);

@@ -33,6 +33,27 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type CopyOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static COPY_OUT: Op<CopyOutFn> = Op::new(OpInfo {
+        name: "aten::copy.out",
+        schema: "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::copy")?;
+            stack
+                .push(
+                    ops::copy_out(a.tensor(0)?, a.tensor(1)?, a.bool(2)?, a.tensor(3)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type CloneFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -47,6 +68,26 @@ pub mod op {
             Ok(())
         },
         tags: &["core", "pointwise"],
+    });
+    pub type CloneOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CLONE_OUT: Op<CloneOutFn> = Op::new(OpInfo {
+        name: "aten::clone.out",
+        schema: "clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::clone")?;
+            stack
+                .push(
+                    ops::clone_out(a.tensor(0)?, a.opt_memory_format(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
     });
     pub type ContiguousFn = fn(DispatchKeySet, &Tensor, MemoryFormat) -> Result<Tensor>;
     pub static CONTIGUOUS: Op<ContiguousFn> = Op::new(OpInfo {
@@ -90,6 +131,32 @@ pub mod op {
             Ok(())
         },
         tags: &["core"],
+    });
+    pub type _ToCopyOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        bool,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _TO_COPY_OUT: Op<_ToCopyOutFn> = Op::new(OpInfo {
+        name: "aten::_to_copy.out",
+        schema: "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_to_copy")?;
+            stack
+                .push(
+                    ops::_to_copy_out(
+                            a.tensor(0)?,
+                            a.bool(1)?,
+                            a.opt_memory_format(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
     });
     pub type ToDtypeFn = fn(
         DispatchKeySet,
@@ -266,12 +333,37 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | src.key_set());
         op::COPY.kernel(keys)?(keys, self_, src, non_blocking)
     }
+    /// Out form of [`copy`].
+    ///
+    /// `aten::copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn copy_out<'a>(
+        self_: &Tensor,
+        src: &Tensor,
+        non_blocking: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | src.key_set() | out.key_set());
+        op::COPY_OUT.kernel(keys)?(keys, self_, src, non_blocking, out)?;
+        Ok(out)
+    }
     /// A copy of the elements in fresh memory.
     ///
     /// `aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor`
     pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::CLONE.kernel(keys)?(keys, self_, memory_format)
+    }
+    /// Out form of [`clone`].
+    ///
+    /// `aten::clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn clone_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CLONE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
     }
     /// The tensor itself if it is contiguous in the format, else a copy that is.
     ///
@@ -306,6 +398,19 @@ pub mod ops {
             non_blocking,
             memory_format,
         )
+    }
+    /// Out form of [`_to_copy`].
+    ///
+    /// `aten::_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _to_copy_out<'a>(
+        self_: &Tensor,
+        non_blocking: bool,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::_TO_COPY_OUT.kernel(keys)?(keys, self_, non_blocking, memory_format, out)?;
+        Ok(out)
     }
     /// The tensor itself if it has the dtype, else a copy that has.
     ///
@@ -417,12 +522,29 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::copy::copy(self_, src, non_blocking)
     }
+    pub fn copy_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        src: &Tensor,
+        non_blocking: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::copy::copy(self_, src, non_blocking)?)
+    }
     pub fn clone(
         _: DispatchKeySet,
         self_: &Tensor,
         memory_format: Option<MemoryFormat>,
     ) -> Result<Tensor> {
         composite::copy::clone(self_, memory_format)
+    }
+    pub fn clone_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::copy::clone(self_, memory_format)?)
     }
     pub fn contiguous(
         _: DispatchKeySet,
@@ -450,6 +572,27 @@ pub mod native {
             non_blocking,
             memory_format,
         )
+    }
+    pub fn _to_copy_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        non_blocking: bool,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::copy::_to_copy(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    non_blocking,
+                    memory_format,
+                )?,
+            )
     }
     pub fn to_dtype(
         _: DispatchKeySet,
@@ -631,9 +774,12 @@ impl Tensor {
 static OPS: &[&dyn AnyOp] = &[
     &op::COPY_,
     &op::COPY,
+    &op::COPY_OUT,
     &op::CLONE,
+    &op::CLONE_OUT,
     &op::CONTIGUOUS,
     &op::_TO_COPY,
+    &op::_TO_COPY_OUT,
     &op::TO_DTYPE,
     &op::TO_DEVICE,
     &op::TO_DTYPE_LAYOUT,
@@ -656,9 +802,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/copy.rs",
     ),
     Registration::new(
+        &op::COPY_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::copy_out as op::CopyOutFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
         &op::CLONE,
         DispatchKey::CompositeExplicitAutograd,
         &(native::clone as op::CloneFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::CLONE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::clone_out as op::CloneOutFn),
         "aten/src/composite/copy.rs",
     ),
     Registration::new(
@@ -671,6 +829,12 @@ static KERNELS: &[Registration] = &[
         &op::_TO_COPY,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_to_copy as op::_ToCopyFn),
+        "aten/src/composite/copy.rs",
+    ),
+    Registration::new(
+        &op::_TO_COPY_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_to_copy_out as op::_ToCopyOutFn),
         "aten/src/composite/copy.rs",
     ),
     Registration::new(

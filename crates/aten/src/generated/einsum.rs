@@ -69,6 +69,42 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _TrilinearOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &[i64],
+        &[i64],
+        &[i64],
+        &[i64],
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _TRILINEAR_OUT: Op<_TrilinearOutFn> = Op::new(OpInfo {
+        name: "aten::_trilinear.out",
+        schema: "_trilinear.out(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 9, "aten::_trilinear")?;
+            stack
+                .push(
+                    ops::_trilinear_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            &a.int_list(3, 0)?,
+                            &a.int_list(4, 0)?,
+                            &a.int_list(5, 0)?,
+                            &a.int_list(6, 0)?,
+                            a.int(7)?,
+                            a.tensor(8)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type BilinearFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -218,6 +254,29 @@ pub mod ops {
                 keys,
             )?(keys, i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim)
     }
+    /// Out form of [`_trilinear`].
+    ///
+    /// `aten::_trilinear.out(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _trilinear_out<'a>(
+        i1: &Tensor,
+        i2: &Tensor,
+        i3: &Tensor,
+        expand1: &[i64],
+        expand2: &[i64],
+        expand3: &[i64],
+        sumdim: &[i64],
+        unroll_dim: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            i1.key_set() | i2.key_set() | i3.key_set() | out.key_set(),
+        );
+        op::_TRILINEAR_OUT
+            .kernel(
+                keys,
+            )?(keys, i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim, out)?;
+        Ok(out)
+    }
     /// `input1 @ weight[o] @ input2 + bias[o]` for each output: `input1` (.., n), `input2` (.., m), `weight` (out, n, m), `bias` (out).
     ///
     /// `aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor`
@@ -321,6 +380,33 @@ pub mod native {
             unroll_dim,
         )
     }
+    pub fn _trilinear_out(
+        _: DispatchKeySet,
+        i1: &Tensor,
+        i2: &Tensor,
+        i3: &Tensor,
+        expand1: &[i64],
+        expand2: &[i64],
+        expand3: &[i64],
+        sumdim: &[i64],
+        unroll_dim: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::einsum::_trilinear(
+                    i1,
+                    i2,
+                    i3,
+                    expand1,
+                    expand2,
+                    expand3,
+                    sumdim,
+                    unroll_dim,
+                )?,
+            )
+    }
     pub fn bilinear(
         _: DispatchKeySet,
         input1: &Tensor,
@@ -371,6 +457,7 @@ pub mod native {
 static OPS: &[&dyn AnyOp] = &[
     &op::EINSUM,
     &op::_TRILINEAR,
+    &op::_TRILINEAR_OUT,
     &op::BILINEAR,
     &op::LINALG_VECDOT,
     &op::LINALG_VECDOT_OUT,
@@ -390,6 +477,12 @@ static KERNELS: &[Registration] = &[
         &op::_TRILINEAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_trilinear as op::_TrilinearFn),
+        "aten/src/composite/einsum.rs",
+    ),
+    Registration::new(
+        &op::_TRILINEAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_trilinear_out as op::_TrilinearOutFn),
         "aten/src/composite/einsum.rs",
     ),
     Registration::new(

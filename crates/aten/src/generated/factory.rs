@@ -95,6 +95,30 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type EmptyStridedOutFn = fn(
+        DispatchKeySet,
+        &[i64],
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static EMPTY_STRIDED_OUT: Op<EmptyStridedOutFn> = Op::new(OpInfo {
+        name: "aten::empty_strided.out",
+        schema: "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::empty_strided")?;
+            stack
+                .push(
+                    ops::empty_strided_out(
+                            &a.int_list(0, 0)?,
+                            &a.int_list(1, 0)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type FullFn = fn(
         DispatchKeySet,
         &[i64],
@@ -247,6 +271,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type EmptyLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static EMPTY_LIKE_OUT: Op<EmptyLikeOutFn> = Op::new(OpInfo {
+        name: "aten::empty_like.out",
+        schema: "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::empty_like")?;
+            stack
+                .push(
+                    ops::empty_like_out(
+                            a.tensor(0)?,
+                            a.opt_memory_format(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type FullLikeFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -279,6 +327,32 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type FullLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FULL_LIKE_OUT: Op<FullLikeOutFn> = Op::new(OpInfo {
+        name: "aten::full_like.out",
+        schema: "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::full_like")?;
+            stack
+                .push(
+                    ops::full_like_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.opt_memory_format(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ZerosLikeFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -302,6 +376,30 @@ pub mod op {
                             a.opt_device(3)?,
                             a.opt_bool(4)?,
                             a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ZerosLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ZEROS_LIKE_OUT: Op<ZerosLikeOutFn> = Op::new(OpInfo {
+        name: "aten::zeros_like.out",
+        schema: "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::zeros_like")?;
+            stack
+                .push(
+                    ops::zeros_like_out(
+                            a.tensor(0)?,
+                            a.opt_memory_format(1)?,
+                            a.tensor(2)?,
                         )?
                         .into(),
                 );
@@ -339,6 +437,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type OnesLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ONES_LIKE_OUT: Op<OnesLikeOutFn> = Op::new(OpInfo {
+        name: "aten::ones_like.out",
+        schema: "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::ones_like")?;
+            stack
+                .push(
+                    ops::ones_like_out(
+                            a.tensor(0)?,
+                            a.opt_memory_format(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type NewEmptyFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -363,6 +485,21 @@ pub mod op {
                             a.opt_device(4)?,
                             a.opt_bool(5)?,
                         )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewEmptyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+    pub static NEW_EMPTY_OUT: Op<NewEmptyOutFn> = Op::new(OpInfo {
+        name: "aten::new_empty.out",
+        schema: "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::new_empty")?;
+            stack
+                .push(
+                    ops::new_empty_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
                         .into(),
                 );
             Ok(())
@@ -394,6 +531,32 @@ pub mod op {
                             a.opt_layout(4)?,
                             a.opt_device(5)?,
                             a.opt_bool(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewEmptyStridedOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static NEW_EMPTY_STRIDED_OUT: Op<NewEmptyStridedOutFn> = Op::new(OpInfo {
+        name: "aten::new_empty_strided.out",
+        schema: "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::new_empty_strided")?;
+            stack
+                .push(
+                    ops::new_empty_strided_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            &a.int_list(2, 0)?,
+                            a.tensor(3)?,
                         )?
                         .into(),
                 );
@@ -433,6 +596,32 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type NewFullOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static NEW_FULL_OUT: Op<NewFullOutFn> = Op::new(OpInfo {
+        name: "aten::new_full.out",
+        schema: "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::new_full")?;
+            stack
+                .push(
+                    ops::new_full_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type NewZerosFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -463,6 +652,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type NewZerosOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+    pub static NEW_ZEROS_OUT: Op<NewZerosOutFn> = Op::new(OpInfo {
+        name: "aten::new_zeros.out",
+        schema: "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::new_zeros")?;
+            stack
+                .push(
+                    ops::new_zeros_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type NewOnesFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -487,6 +691,21 @@ pub mod op {
                             a.opt_device(4)?,
                             a.opt_bool(5)?,
                         )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type NewOnesOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+    pub static NEW_ONES_OUT: Op<NewOnesOutFn> = Op::new(OpInfo {
+        name: "aten::new_ones.out",
+        schema: "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::new_ones")?;
+            stack
+                .push(
+                    ops::new_ones_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
                         .into(),
                 );
             Ok(())
@@ -577,6 +796,18 @@ pub mod ops {
         op::EMPTY_STRIDED
             .kernel(keys)?(keys, size, stride, dtype, layout, device, pin_memory)
     }
+    /// Out form of [`empty_strided`].
+    ///
+    /// `aten::empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn empty_strided_out<'a>(
+        size: &[i64],
+        stride: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::EMPTY_STRIDED_OUT.kernel(keys)?(keys, size, stride, out)?;
+        Ok(out)
+    }
     /// A tensor of one value.
     ///
     /// `aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
@@ -663,6 +894,18 @@ pub mod ops {
         op::EMPTY_LIKE
             .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
     }
+    /// Out form of [`empty_like`].
+    ///
+    /// `aten::empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn empty_like_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EMPTY_LIKE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
+    }
     /// `empty_like`, filled with one value.
     ///
     /// `aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
@@ -690,6 +933,20 @@ pub mod ops {
             memory_format,
         )
     }
+    /// Out form of [`full_like`].
+    ///
+    /// `aten::full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn full_like_out<'a>(
+        self_: &Tensor,
+        fill_value: impl Into<Scalar>,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FULL_LIKE_OUT
+            .kernel(keys)?(keys, self_, fill_value.into(), memory_format, out)?;
+        Ok(out)
+    }
     /// `empty_like`, filled with zeros.
     ///
     /// `aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
@@ -704,6 +961,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::ZEROS_LIKE
             .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// Out form of [`zeros_like`].
+    ///
+    /// `aten::zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn zeros_like_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ZEROS_LIKE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
     }
     /// `empty_like`, filled with ones.
     ///
@@ -720,6 +989,18 @@ pub mod ops {
         op::ONES_LIKE
             .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
     }
+    /// Out form of [`ones_like`].
+    ///
+    /// `aten::ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn ones_like_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ONES_LIKE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
+    }
     /// `empty` with another tensor's dtype and device.
     ///
     /// `aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
@@ -733,6 +1014,18 @@ pub mod ops {
     ) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::NEW_EMPTY.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`new_empty`].
+    ///
+    /// `aten::new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn new_empty_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEW_EMPTY_OUT.kernel(keys)?(keys, self_, size, out)?;
+        Ok(out)
     }
     /// `empty_strided` with another tensor's dtype and device.
     ///
@@ -749,6 +1042,19 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::NEW_EMPTY_STRIDED
             .kernel(keys)?(keys, self_, size, stride, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`new_empty_strided`].
+    ///
+    /// `aten::new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn new_empty_strided_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEW_EMPTY_STRIDED_OUT.kernel(keys)?(keys, self_, size, stride, out)?;
+        Ok(out)
     }
     /// `full` with another tensor's dtype and device.
     ///
@@ -768,6 +1074,19 @@ pub mod ops {
                 keys,
             )?(keys, self_, size, fill_value.into(), dtype, layout, device, pin_memory)
     }
+    /// Out form of [`new_full`].
+    ///
+    /// `aten::new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn new_full_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEW_FULL_OUT.kernel(keys)?(keys, self_, size, fill_value.into(), out)?;
+        Ok(out)
+    }
     /// `zeros` with another tensor's dtype and device.
     ///
     /// `aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
@@ -782,6 +1101,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::NEW_ZEROS.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
     }
+    /// Out form of [`new_zeros`].
+    ///
+    /// `aten::new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn new_zeros_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEW_ZEROS_OUT.kernel(keys)?(keys, self_, size, out)?;
+        Ok(out)
+    }
     /// `ones` with another tensor's dtype and device.
     ///
     /// `aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
@@ -795,6 +1126,18 @@ pub mod ops {
     ) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::NEW_ONES.kernel(keys)?(keys, self_, size, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`new_ones`].
+    ///
+    /// `aten::new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn new_ones_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::NEW_ONES_OUT.kernel(keys)?(keys, self_, size, out)?;
+        Ok(out)
     }
     /// A number as a 0-dim tensor.
     ///
@@ -878,6 +1221,25 @@ pub mod native {
             device,
             pin_memory,
         )
+    }
+    pub fn empty_strided_out(
+        _: DispatchKeySet,
+        size: &[i64],
+        stride: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::empty_strided(
+                    size,
+                    stride,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn full(
         _: DispatchKeySet,
@@ -973,6 +1335,25 @@ pub mod native {
             memory_format,
         )
     }
+    pub fn empty_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::empty_like(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
     pub fn full_like(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -993,6 +1374,27 @@ pub mod native {
             memory_format,
         )
     }
+    pub fn full_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        fill_value: Scalar,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::full_like(
+                    self_,
+                    fill_value,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
     pub fn zeros_like(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1010,6 +1412,25 @@ pub mod native {
             pin_memory,
             memory_format,
         )
+    }
+    pub fn zeros_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::zeros_like(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
     }
     pub fn ones_like(
         _: DispatchKeySet,
@@ -1029,6 +1450,25 @@ pub mod native {
             memory_format,
         )
     }
+    pub fn ones_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::ones_like(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
     pub fn new_empty(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1039,6 +1479,25 @@ pub mod native {
         pin_memory: Option<bool>,
     ) -> Result<Tensor> {
         composite::factory::new_empty(self_, size, dtype, layout, device, pin_memory)
+    }
+    pub fn new_empty_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::new_empty(
+                    self_,
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn new_empty_strided(
         _: DispatchKeySet,
@@ -1060,6 +1519,27 @@ pub mod native {
             pin_memory,
         )
     }
+    pub fn new_empty_strided_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        stride: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::new_empty_strided(
+                    self_,
+                    size,
+                    stride,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
+    }
     pub fn new_full(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1080,6 +1560,27 @@ pub mod native {
             pin_memory,
         )
     }
+    pub fn new_full_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        fill_value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::new_full(
+                    self_,
+                    size,
+                    fill_value,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
+    }
     pub fn new_zeros(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1091,6 +1592,25 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::factory::new_zeros(self_, size, dtype, layout, device, pin_memory)
     }
+    pub fn new_zeros_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::new_zeros(
+                    self_,
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
+    }
     pub fn new_ones(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -1101,6 +1621,25 @@ pub mod native {
         pin_memory: Option<bool>,
     ) -> Result<Tensor> {
         composite::factory::new_ones(self_, size, dtype, layout, device, pin_memory)
+    }
+    pub fn new_ones_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::new_ones(
+                    self_,
+                    size,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
     }
     pub fn scalar_tensor(
         _: DispatchKeySet,
@@ -1213,6 +1752,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::EMPTY_MEMORY_FORMAT,
     &op::EMPTY_OUT,
     &op::EMPTY_STRIDED,
+    &op::EMPTY_STRIDED_OUT,
     &op::FULL,
     &op::FULL_OUT,
     &op::ZEROS,
@@ -1220,14 +1760,23 @@ static OPS: &[&dyn AnyOp] = &[
     &op::ONES,
     &op::ONES_OUT,
     &op::EMPTY_LIKE,
+    &op::EMPTY_LIKE_OUT,
     &op::FULL_LIKE,
+    &op::FULL_LIKE_OUT,
     &op::ZEROS_LIKE,
+    &op::ZEROS_LIKE_OUT,
     &op::ONES_LIKE,
+    &op::ONES_LIKE_OUT,
     &op::NEW_EMPTY,
+    &op::NEW_EMPTY_OUT,
     &op::NEW_EMPTY_STRIDED,
+    &op::NEW_EMPTY_STRIDED_OUT,
     &op::NEW_FULL,
+    &op::NEW_FULL_OUT,
     &op::NEW_ZEROS,
+    &op::NEW_ZEROS_OUT,
     &op::NEW_ONES,
+    &op::NEW_ONES_OUT,
     &op::SCALAR_TENSOR,
     &op::SCALAR_TENSOR_OUT,
 ];
@@ -1248,6 +1797,12 @@ static KERNELS: &[Registration] = &[
         &op::EMPTY_STRIDED,
         DispatchKey::CompositeExplicitAutograd,
         &(native::empty_strided as op::EmptyStridedFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::EMPTY_STRIDED_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_strided_out as op::EmptyStridedOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
@@ -1293,9 +1848,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
+        &op::EMPTY_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_like_out as op::EmptyLikeOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
         &op::FULL_LIKE,
         DispatchKey::CompositeExplicitAutograd,
         &(native::full_like as op::FullLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::FULL_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::full_like_out as op::FullLikeOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
@@ -1305,9 +1872,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
+        &op::ZEROS_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::zeros_like_out as op::ZerosLikeOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
         &op::ONES_LIKE,
         DispatchKey::CompositeExplicitAutograd,
         &(native::ones_like as op::OnesLikeFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::ONES_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ones_like_out as op::OnesLikeOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
@@ -1317,9 +1896,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
+        &op::NEW_EMPTY_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_empty_out as op::NewEmptyOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
         &op::NEW_EMPTY_STRIDED,
         DispatchKey::CompositeExplicitAutograd,
         &(native::new_empty_strided as op::NewEmptyStridedFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_EMPTY_STRIDED_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_empty_strided_out as op::NewEmptyStridedOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
@@ -1329,15 +1920,33 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
+        &op::NEW_FULL_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_full_out as op::NewFullOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
         &op::NEW_ZEROS,
         DispatchKey::CompositeExplicitAutograd,
         &(native::new_zeros as op::NewZerosFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(
+        &op::NEW_ZEROS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_zeros_out as op::NewZerosOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
         &op::NEW_ONES,
         DispatchKey::CompositeExplicitAutograd,
         &(native::new_ones as op::NewOnesFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::NEW_ONES_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::new_ones_out as op::NewOnesOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(

@@ -44,6 +44,26 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type FillScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FILL_SCALAR_OUT: Op<FillScalarOutFn> = Op::new(OpInfo {
+        name: "aten::fill.Scalar_out",
+        schema: "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fill")?;
+            stack
+                .push(
+                    ops::fill_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type FillFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FILL: Op<FillFn> = Op::new(OpInfo {
         name: "aten::fill.Tensor",
@@ -51,6 +71,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::fill")?;
             stack.push(ops::fill(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type FillTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static FILL_TENSOR_OUT: Op<FillTensorOutFn> = Op::new(OpInfo {
+        name: "aten::fill.Tensor_out",
+        schema: "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::fill")?;
+            stack
+                .push(
+                    ops::fill_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                        .into(),
+                );
             Ok(())
         },
         tags: &[],
@@ -73,6 +113,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::zero")?;
             stack.push(ops::zero(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type ZeroOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ZERO_OUT: Op<ZeroOutFn> = Op::new(OpInfo {
+        name: "aten::zero.out",
+        schema: "zero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::zero")?;
+            stack.push(ops::zero_out(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
         tags: &[],
@@ -106,12 +157,36 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::FILL_SCALAR.kernel(keys)?(keys, self_, value.into())
     }
+    /// Out form of [`fill_scalar`].
+    ///
+    /// `aten::fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fill_scalar_out<'a>(
+        self_: &Tensor,
+        value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::FILL_SCALAR_OUT.kernel(keys)?(keys, self_, value.into(), out)?;
+        Ok(out)
+    }
     /// A tensor in the image of another, every element the value of a 0-dim tensor.
     ///
     /// `aten::fill.Tensor(Tensor self, Tensor value) -> Tensor`
     pub fn fill(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | value.key_set());
         op::FILL.kernel(keys)?(keys, self_, value)
+    }
+    /// Out form of [`fill`].
+    ///
+    /// `aten::fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn fill_tensor_out<'a>(
+        self_: &Tensor,
+        value: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | value.key_set() | out.key_set());
+        op::FILL_TENSOR_OUT.kernel(keys)?(keys, self_, value, out)?;
+        Ok(out)
     }
     /// Sets every element to zero.
     ///
@@ -127,6 +202,14 @@ pub mod ops {
     pub fn zero(self_: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::ZERO.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`zero`].
+    ///
+    /// `aten::zero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn zero_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ZERO_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
     }
 }
 pub mod native {
@@ -144,14 +227,33 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::fill::fill_scalar(self_, value)
     }
+    pub fn fill_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::fill::fill_scalar(self_, value)?)
+    }
     pub fn fill(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
         composite::fill::fill(self_, value)
+    }
+    pub fn fill_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        value: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::fill::fill(self_, value)?)
     }
     pub fn zero_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
         composite::fill::zero_(self_)
     }
     pub fn zero(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::fill::zero(self_)
+    }
+    pub fn zero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::fill::zero(self_)?)
     }
 }
 impl Tensor {
@@ -172,9 +274,12 @@ static OPS: &[&dyn AnyOp] = &[
     &op::FILL_SCALAR_,
     &op::FILL_,
     &op::FILL_SCALAR,
+    &op::FILL_SCALAR_OUT,
     &op::FILL,
+    &op::FILL_TENSOR_OUT,
     &op::ZERO_,
     &op::ZERO,
+    &op::ZERO_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -196,9 +301,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/fill.rs",
     ),
     Registration::new(
+        &op::FILL_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::fill_scalar_out as op::FillScalarOutFn),
+        "aten/src/composite/fill.rs",
+    ),
+    Registration::new(
         &op::FILL,
         DispatchKey::CompositeExplicitAutograd,
         &(native::fill as op::FillFn),
+        "aten/src/composite/fill.rs",
+    ),
+    Registration::new(
+        &op::FILL_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::fill_tensor_out as op::FillTensorOutFn),
         "aten/src/composite/fill.rs",
     ),
     Registration::new(
@@ -211,6 +328,12 @@ static KERNELS: &[Registration] = &[
         &op::ZERO,
         DispatchKey::CompositeExplicitAutograd,
         &(native::zero as op::ZeroFn),
+        "aten/src/composite/fill.rs",
+    ),
+    Registration::new(
+        &op::ZERO_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::zero_out as op::ZeroOutFn),
         "aten/src/composite/fill.rs",
     ),
 ];

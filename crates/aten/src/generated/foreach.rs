@@ -33,6 +33,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAbsOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_ABS_OUT: Op<_ForeachAbsOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_abs.out",
+        schema: "_foreach_abs.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_abs")?;
+            ops::_foreach_abs_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAcosFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ACOS: Op<_ForeachAcosFn> = Op::new(OpInfo {
         name: "aten::_foreach_acos",
@@ -51,6 +62,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_acos_")?;
             ops::_foreach_acos_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAcosOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ACOS_OUT: Op<_ForeachAcosOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_acos.out",
+        schema: "_foreach_acos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_acos")?;
+            ops::_foreach_acos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -77,6 +103,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAsinOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ASIN_OUT: Op<_ForeachAsinOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_asin.out",
+        schema: "_foreach_asin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_asin")?;
+            ops::_foreach_asin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAtanFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ATAN: Op<_ForeachAtanFn> = Op::new(OpInfo {
         name: "aten::_foreach_atan",
@@ -95,6 +136,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_atan_")?;
             ops::_foreach_atan_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAtanOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ATAN_OUT: Op<_ForeachAtanOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_atan.out",
+        schema: "_foreach_atan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_atan")?;
+            ops::_foreach_atan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -121,6 +177,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachCeilOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CEIL_OUT: Op<_ForeachCeilOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_ceil.out",
+        schema: "_foreach_ceil.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_ceil")?;
+            ops::_foreach_ceil_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachCosFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_COS: Op<_ForeachCosFn> = Op::new(OpInfo {
         name: "aten::_foreach_cos",
@@ -139,6 +210,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_cos_")?;
             ops::_foreach_cos_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachCosOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_COS_OUT: Op<_ForeachCosOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_cos.out",
+        schema: "_foreach_cos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_cos")?;
+            ops::_foreach_cos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -165,6 +247,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachCoshOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_COSH_OUT: Op<_ForeachCoshOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_cosh.out",
+        schema: "_foreach_cosh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_cosh")?;
+            ops::_foreach_cosh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachErfFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ERF: Op<_ForeachErfFn> = Op::new(OpInfo {
         name: "aten::_foreach_erf",
@@ -183,6 +280,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_erf_")?;
             ops::_foreach_erf_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachErfOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_ERF_OUT: Op<_ForeachErfOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_erf.out",
+        schema: "_foreach_erf.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_erf")?;
+            ops::_foreach_erf_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -209,6 +317,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachErfcOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ERFC_OUT: Op<_ForeachErfcOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_erfc.out",
+        schema: "_foreach_erfc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_erfc")?;
+            ops::_foreach_erfc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachExpFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_EXP: Op<_ForeachExpFn> = Op::new(OpInfo {
         name: "aten::_foreach_exp",
@@ -227,6 +350,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_exp_")?;
             ops::_foreach_exp_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachExpOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_EXP_OUT: Op<_ForeachExpOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_exp.out",
+        schema: "_foreach_exp.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_exp")?;
+            ops::_foreach_exp_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -253,6 +387,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachExpm1OutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_EXPM1_OUT: Op<_ForeachExpm1OutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_expm1.out",
+        schema: "_foreach_expm1.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_expm1")?;
+            ops::_foreach_expm1_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachFloorFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_FLOOR: Op<_ForeachFloorFn> = Op::new(OpInfo {
         name: "aten::_foreach_floor",
@@ -271,6 +420,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_floor_")?;
             ops::_foreach_floor_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachFloorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_FLOOR_OUT: Op<_ForeachFloorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_floor.out",
+        schema: "_foreach_floor.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_floor")?;
+            ops::_foreach_floor_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -297,6 +461,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachFracOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_FRAC_OUT: Op<_ForeachFracOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_frac.out",
+        schema: "_foreach_frac.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_frac")?;
+            ops::_foreach_frac_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachLgammaFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LGAMMA: Op<_ForeachLgammaFn> = Op::new(OpInfo {
         name: "aten::_foreach_lgamma",
@@ -315,6 +494,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_lgamma_")?;
             ops::_foreach_lgamma_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachLgammaOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LGAMMA_OUT: Op<_ForeachLgammaOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_lgamma.out",
+        schema: "_foreach_lgamma.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_lgamma")?;
+            ops::_foreach_lgamma_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -341,6 +535,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachLogOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_LOG_OUT: Op<_ForeachLogOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_log.out",
+        schema: "_foreach_log.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_log")?;
+            ops::_foreach_log_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachLog10Fn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG10: Op<_ForeachLog10Fn> = Op::new(OpInfo {
         name: "aten::_foreach_log10",
@@ -359,6 +564,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_log10_")?;
             ops::_foreach_log10_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachLog10OutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LOG10_OUT: Op<_ForeachLog10OutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_log10.out",
+        schema: "_foreach_log10.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_log10")?;
+            ops::_foreach_log10_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -385,6 +605,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachLog1pOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LOG1P_OUT: Op<_ForeachLog1pOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_log1p.out",
+        schema: "_foreach_log1p.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_log1p")?;
+            ops::_foreach_log1p_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachLog2Fn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG2: Op<_ForeachLog2Fn> = Op::new(OpInfo {
         name: "aten::_foreach_log2",
@@ -407,6 +642,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachLog2OutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LOG2_OUT: Op<_ForeachLog2OutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_log2.out",
+        schema: "_foreach_log2.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_log2")?;
+            ops::_foreach_log2_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachNegFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_NEG: Op<_ForeachNegFn> = Op::new(OpInfo {
         name: "aten::_foreach_neg",
@@ -425,6 +675,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_neg_")?;
             ops::_foreach_neg_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachNegOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_NEG_OUT: Op<_ForeachNegOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_neg.out",
+        schema: "_foreach_neg.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_neg")?;
+            ops::_foreach_neg_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -454,6 +715,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachReciprocalOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_RECIPROCAL_OUT: Op<_ForeachReciprocalOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_reciprocal.out",
+        schema: "_foreach_reciprocal.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_reciprocal")?;
+            ops::_foreach_reciprocal_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachRoundFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ROUND: Op<_ForeachRoundFn> = Op::new(OpInfo {
         name: "aten::_foreach_round",
@@ -472,6 +748,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_round_")?;
             ops::_foreach_round_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachRoundOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ROUND_OUT: Op<_ForeachRoundOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_round.out",
+        schema: "_foreach_round.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_round")?;
+            ops::_foreach_round_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -498,6 +789,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachRsqrtOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_RSQRT_OUT: Op<_ForeachRsqrtOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_rsqrt.out",
+        schema: "_foreach_rsqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_rsqrt")?;
+            ops::_foreach_rsqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachSigmoidFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SIGMOID: Op<_ForeachSigmoidFn> = Op::new(OpInfo {
         name: "aten::_foreach_sigmoid",
@@ -516,6 +822,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_sigmoid_")?;
             ops::_foreach_sigmoid_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachSigmoidOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SIGMOID_OUT: Op<_ForeachSigmoidOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sigmoid.out",
+        schema: "_foreach_sigmoid.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_sigmoid")?;
+            ops::_foreach_sigmoid_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -542,6 +863,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachSignOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SIGN_OUT: Op<_ForeachSignOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sign.out",
+        schema: "_foreach_sign.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_sign")?;
+            ops::_foreach_sign_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachSinFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SIN: Op<_ForeachSinFn> = Op::new(OpInfo {
         name: "aten::_foreach_sin",
@@ -560,6 +896,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_sin_")?;
             ops::_foreach_sin_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachSinOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_SIN_OUT: Op<_ForeachSinOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sin.out",
+        schema: "_foreach_sin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_sin")?;
+            ops::_foreach_sin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -586,6 +933,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachSinhOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SINH_OUT: Op<_ForeachSinhOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sinh.out",
+        schema: "_foreach_sinh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_sinh")?;
+            ops::_foreach_sinh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachSqrtFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SQRT: Op<_ForeachSqrtFn> = Op::new(OpInfo {
         name: "aten::_foreach_sqrt",
@@ -604,6 +966,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_sqrt_")?;
             ops::_foreach_sqrt_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachSqrtOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SQRT_OUT: Op<_ForeachSqrtOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sqrt.out",
+        schema: "_foreach_sqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_sqrt")?;
+            ops::_foreach_sqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -630,6 +1007,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachTanOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
+    pub static _FOREACH_TAN_OUT: Op<_ForeachTanOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_tan.out",
+        schema: "_foreach_tan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_tan")?;
+            ops::_foreach_tan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachTanhFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_TANH: Op<_ForeachTanhFn> = Op::new(OpInfo {
         name: "aten::_foreach_tanh",
@@ -652,6 +1040,21 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachTanhOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_TANH_OUT: Op<_ForeachTanhOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_tanh.out",
+        schema: "_foreach_tanh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_tanh")?;
+            ops::_foreach_tanh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachTruncFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_TRUNC: Op<_ForeachTruncFn> = Op::new(OpInfo {
         name: "aten::_foreach_trunc",
@@ -670,6 +1073,21 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::_foreach_trunc_")?;
             ops::_foreach_trunc_(&a.tensor_list(0)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachTruncOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_TRUNC_OUT: Op<_ForeachTruncOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_trunc.out",
+        schema: "_foreach_trunc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_foreach_trunc")?;
+            ops::_foreach_trunc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
             Ok(())
         },
         tags: &[],
@@ -699,6 +1117,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_add_")?;
             ops::_foreach_add_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAddScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADD_SCALAR_OUT: Op<_ForeachAddScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_add.Scalar_out",
+        schema: "_foreach_add.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_add")?;
+            ops::_foreach_add_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -747,6 +1185,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADD_LIST_OUT: Op<_ForeachAddListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_add.List_out",
+        schema: "_foreach_add.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_add")?;
+            ops::_foreach_add_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                a.scalar(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAddScalarListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -784,6 +1244,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADD_SCALAR_LIST_OUT: Op<_ForeachAddScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_add.ScalarList_out",
+        schema: "_foreach_add.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_add")?;
+            ops::_foreach_add_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachSubScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -809,6 +1289,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_sub_")?;
             ops::_foreach_sub_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachSubScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SUB_SCALAR_OUT: Op<_ForeachSubScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sub.Scalar_out",
+        schema: "_foreach_sub.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_sub")?;
+            ops::_foreach_sub_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -857,6 +1357,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachSubListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SUB_LIST_OUT: Op<_ForeachSubListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sub.List_out",
+        schema: "_foreach_sub.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_sub")?;
+            ops::_foreach_sub_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                a.scalar(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachSubScalarListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -894,6 +1416,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachSubScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_SUB_SCALAR_LIST_OUT: Op<_ForeachSubScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_sub.ScalarList_out",
+        schema: "_foreach_sub.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_sub")?;
+            ops::_foreach_sub_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMulScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -919,6 +1461,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
             ops::_foreach_mul_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachMulScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MUL_SCALAR_OUT: Op<_ForeachMulScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_mul.Scalar_out",
+        schema: "_foreach_mul.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
+            ops::_foreach_mul_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -953,6 +1515,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
             ops::_foreach_mul_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachMulListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MUL_LIST_OUT: Op<_ForeachMulListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_mul.List_out",
+        schema: "_foreach_mul.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
+            ops::_foreach_mul_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -994,6 +1576,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMulScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MUL_SCALAR_LIST_OUT: Op<_ForeachMulScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_mul.ScalarList_out",
+        schema: "_foreach_mul.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
+            ops::_foreach_mul_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachDivScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1019,6 +1621,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_div_")?;
             ops::_foreach_div_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachDivScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_DIV_SCALAR_OUT: Op<_ForeachDivScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_div.Scalar_out",
+        schema: "_foreach_div.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_div")?;
+            ops::_foreach_div_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1053,6 +1675,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_div_")?;
             ops::_foreach_div_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachDivListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_DIV_LIST_OUT: Op<_ForeachDivListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_div.List_out",
+        schema: "_foreach_div.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_div")?;
+            ops::_foreach_div_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1094,6 +1736,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachDivScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_DIV_SCALAR_LIST_OUT: Op<_ForeachDivScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_div.ScalarList_out",
+        schema: "_foreach_div.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_div")?;
+            ops::_foreach_div_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachClampMinScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1128,6 +1790,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachClampMinScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MIN_SCALAR_OUT: Op<_ForeachClampMinScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_min.Scalar_out",
+        schema: "_foreach_clamp_min.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
+            ops::_foreach_clamp_min_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachClampMinListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1158,6 +1840,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_clamp_min_")?;
             ops::_foreach_clamp_min_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachClampMinListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MIN_LIST_OUT: Op<_ForeachClampMinListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_min.List_out",
+        schema: "_foreach_clamp_min.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
+            ops::_foreach_clamp_min_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1202,6 +1904,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachClampMinScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MIN_SCALAR_LIST_OUT: Op<_ForeachClampMinScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_min.ScalarList_out",
+        schema: "_foreach_clamp_min.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
+            ops::_foreach_clamp_min_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachClampMaxScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1236,6 +1958,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachClampMaxScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MAX_SCALAR_OUT: Op<_ForeachClampMaxScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_max.Scalar_out",
+        schema: "_foreach_clamp_max.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
+            ops::_foreach_clamp_max_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachClampMaxListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1266,6 +2008,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_clamp_max_")?;
             ops::_foreach_clamp_max_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachClampMaxListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MAX_LIST_OUT: Op<_ForeachClampMaxListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_max.List_out",
+        schema: "_foreach_clamp_max.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
+            ops::_foreach_clamp_max_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1310,6 +2072,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachClampMaxScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_CLAMP_MAX_SCALAR_LIST_OUT: Op<_ForeachClampMaxScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_clamp_max.ScalarList_out",
+        schema: "_foreach_clamp_max.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
+            ops::_foreach_clamp_max_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMaximumScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1344,6 +2126,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMaximumScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MAXIMUM_SCALAR_OUT: Op<_ForeachMaximumScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_maximum.Scalar_out",
+        schema: "_foreach_maximum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
+            ops::_foreach_maximum_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMaximumListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1374,6 +2176,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_maximum_")?;
             ops::_foreach_maximum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachMaximumListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MAXIMUM_LIST_OUT: Op<_ForeachMaximumListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_maximum.List_out",
+        schema: "_foreach_maximum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
+            ops::_foreach_maximum_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1415,6 +2237,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMaximumScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MAXIMUM_SCALAR_LIST_OUT: Op<_ForeachMaximumScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_maximum.ScalarList_out",
+        schema: "_foreach_maximum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
+            ops::_foreach_maximum_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMinimumScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1449,6 +2291,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMinimumScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MINIMUM_SCALAR_OUT: Op<_ForeachMinimumScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_minimum.Scalar_out",
+        schema: "_foreach_minimum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
+            ops::_foreach_minimum_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMinimumListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1479,6 +2341,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_minimum_")?;
             ops::_foreach_minimum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachMinimumListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MINIMUM_LIST_OUT: Op<_ForeachMinimumListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_minimum.List_out",
+        schema: "_foreach_minimum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
+            ops::_foreach_minimum_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1520,6 +2402,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMinimumScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MINIMUM_SCALAR_LIST_OUT: Op<_ForeachMinimumScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_minimum.ScalarList_out",
+        schema: "_foreach_minimum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
+            ops::_foreach_minimum_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachPowScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1545,6 +2447,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_pow_")?;
             ops::_foreach_pow_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachPowScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_POW_SCALAR_OUT: Op<_ForeachPowScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_pow.Scalar_out",
+        schema: "_foreach_pow.Scalar_out(Tensor[] self, Scalar exponent, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
+            ops::_foreach_pow_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1579,6 +2501,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_pow_")?;
             ops::_foreach_pow_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachPowListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_POW_LIST_OUT: Op<_ForeachPowListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_pow.List_out",
+        schema: "_foreach_pow.List_out(Tensor[] self, Tensor[] exponent, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
+            ops::_foreach_pow_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1620,6 +2562,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachPowScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_POW_SCALAR_LIST_OUT: Op<_ForeachPowScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_pow.ScalarList_out",
+        schema: "_foreach_pow.ScalarList_out(Tensor[] self, Scalar[] exponent, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
+            ops::_foreach_pow_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.scalar_list(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAddFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1656,6 +2618,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddTensorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &Tensor,
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADD_TENSOR_OUT: Op<_ForeachAddTensorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_add.Tensor_out",
+        schema: "_foreach_add.Tensor_out(Tensor[] self, Tensor other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_add")?;
+            ops::_foreach_add_tensor_out(
+                &a.tensor_list(0)?,
+                a.tensor(1)?,
+                a.scalar(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachMulFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1682,6 +2666,26 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachMulTensorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &Tensor,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_MUL_TENSOR_OUT: Op<_ForeachMulTensorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_mul.Tensor_out",
+        schema: "_foreach_mul.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
+            ops::_foreach_mul_tensor_out(
+                &a.tensor_list(0)?,
+                a.tensor(1)?,
+                &a.tensor_list(2)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachDivFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1704,6 +2708,26 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::_foreach_div_")?;
             ops::_foreach_div_(&a.tensor_list(0)?, a.tensor(1)?)?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachDivTensorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &Tensor,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_DIV_TENSOR_OUT: Op<_ForeachDivTensorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_div.Tensor_out",
+        schema: "_foreach_div.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_foreach_div")?;
+            ops::_foreach_div_tensor_out(
+                &a.tensor_list(0)?,
+                a.tensor(1)?,
+                &a.tensor_list(2)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -1778,6 +2802,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddcmulScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCMUL_SCALAR_OUT: Op<_ForeachAddcmulScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcmul.Scalar_out",
+        schema: "_foreach_addcmul.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
+            ops::_foreach_addcmul_scalar_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                a.scalar(3)?,
+                &a.tensor_list(4)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAddcmulScalarListFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1821,6 +2869,30 @@ pub mod op {
                 &a.tensor_list(1)?,
                 &a.tensor_list(2)?,
                 &a.scalar_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAddcmulScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCMUL_SCALAR_LIST_OUT: Op<_ForeachAddcmulScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcmul.ScalarList_out",
+        schema: "_foreach_addcmul.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
+            ops::_foreach_addcmul_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                &a.scalar_list(3)?,
+                &a.tensor_list(4)?,
             )?;
             Ok(())
         },
@@ -1874,6 +2946,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddcmulTensorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        &Tensor,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCMUL_TENSOR_OUT: Op<_ForeachAddcmulTensorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcmul.Tensor_out",
+        schema: "_foreach_addcmul.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
+            ops::_foreach_addcmul_tensor_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                a.tensor(3)?,
+                &a.tensor_list(4)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAddcdivScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -1917,6 +3013,30 @@ pub mod op {
                 &a.tensor_list(1)?,
                 &a.tensor_list(2)?,
                 a.scalar(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAddcdivScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCDIV_SCALAR_OUT: Op<_ForeachAddcdivScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcdiv.Scalar_out",
+        schema: "_foreach_addcdiv.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
+            ops::_foreach_addcdiv_scalar_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                a.scalar(3)?,
+                &a.tensor_list(4)?,
             )?;
             Ok(())
         },
@@ -1970,6 +3090,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachAddcdivScalarListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        &[Scalar],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCDIV_SCALAR_LIST_OUT: Op<_ForeachAddcdivScalarListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcdiv.ScalarList_out",
+        schema: "_foreach_addcdiv.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
+            ops::_foreach_addcdiv_scalar_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                &a.scalar_list(3)?,
+                &a.tensor_list(4)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachAddcdivFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -2013,6 +3157,30 @@ pub mod op {
                 &a.tensor_list(1)?,
                 &a.tensor_list(2)?,
                 a.tensor(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachAddcdivTensorOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        &Tensor,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_ADDCDIV_TENSOR_OUT: Op<_ForeachAddcdivTensorOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_addcdiv.Tensor_out",
+        schema: "_foreach_addcdiv.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
+            ops::_foreach_addcdiv_tensor_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                a.tensor(3)?,
+                &a.tensor_list(4)?,
             )?;
             Ok(())
         },
@@ -2062,6 +3230,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachLerpListOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LERP_LIST_OUT: Op<_ForeachLerpListOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_lerp.List_out",
+        schema: "_foreach_lerp.List_out(Tensor[] self, Tensor[] tensors1, Tensor[] weights, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_lerp")?;
+            ops::_foreach_lerp_list_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                &a.tensor_list(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachLerpScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -2106,6 +3296,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ForeachLerpScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        &[&Tensor],
+        Scalar,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_LERP_SCALAR_OUT: Op<_ForeachLerpScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_lerp.Scalar_out",
+        schema: "_foreach_lerp.Scalar_out(Tensor[] self, Tensor[] tensors1, Scalar weight, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_lerp")?;
+            ops::_foreach_lerp_scalar_out(
+                &a.tensor_list(0)?,
+                &a.tensor_list(1)?,
+                a.scalar(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type _ForeachNormScalarFn = fn(
         DispatchKeySet,
         &[&Tensor],
@@ -2126,6 +3338,28 @@ pub mod op {
                         )?
                         .into(),
                 );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ForeachNormScalarOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        Scalar,
+        Option<DType>,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static _FOREACH_NORM_SCALAR_OUT: Op<_ForeachNormScalarOutFn> = Op::new(OpInfo {
+        name: "aten::_foreach_norm.Scalar_out",
+        schema: "_foreach_norm.Scalar_out(Tensor[] self, Scalar ord=2, ScalarType? dtype=None, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_foreach_norm")?;
+            ops::_foreach_norm_scalar_out(
+                &a.tensor_list(0)?,
+                a.scalar(1)?,
+                a.opt_dtype(2)?,
+                &a.tensor_list(3)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -2174,6 +3408,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ABS_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_abs`].
+    ///
+    /// `aten::_foreach_abs.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_abs_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ABS_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `acos` of each tensor of a list.
     ///
     /// `aten::_foreach_acos(Tensor[] self) -> Tensor[]`
@@ -2187,6 +3428,13 @@ pub mod ops {
     pub fn _foreach_acos_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ACOS_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_acos`].
+    ///
+    /// `aten::_foreach_acos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_acos_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ACOS_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `asin` of each tensor of a list.
     ///
@@ -2202,6 +3450,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ASIN_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_asin`].
+    ///
+    /// `aten::_foreach_asin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_asin_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ASIN_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `atan` of each tensor of a list.
     ///
     /// `aten::_foreach_atan(Tensor[] self) -> Tensor[]`
@@ -2215,6 +3470,13 @@ pub mod ops {
     pub fn _foreach_atan_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ATAN_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_atan`].
+    ///
+    /// `aten::_foreach_atan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_atan_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ATAN_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `ceil` of each tensor of a list.
     ///
@@ -2230,6 +3492,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_CEIL_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_ceil`].
+    ///
+    /// `aten::_foreach_ceil.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_ceil_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_CEIL_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `cos` of each tensor of a list.
     ///
     /// `aten::_foreach_cos(Tensor[] self) -> Tensor[]`
@@ -2243,6 +3512,13 @@ pub mod ops {
     pub fn _foreach_cos_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_COS_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_cos`].
+    ///
+    /// `aten::_foreach_cos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_cos_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_COS_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `cosh` of each tensor of a list.
     ///
@@ -2258,6 +3534,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_COSH_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_cosh`].
+    ///
+    /// `aten::_foreach_cosh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_cosh_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_COSH_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `erf` of each tensor of a list.
     ///
     /// `aten::_foreach_erf(Tensor[] self) -> Tensor[]`
@@ -2271,6 +3554,13 @@ pub mod ops {
     pub fn _foreach_erf_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ERF_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_erf`].
+    ///
+    /// `aten::_foreach_erf.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_erf_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ERF_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `erfc` of each tensor of a list.
     ///
@@ -2286,6 +3576,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ERFC_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_erfc`].
+    ///
+    /// `aten::_foreach_erfc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_erfc_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ERFC_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `exp` of each tensor of a list.
     ///
     /// `aten::_foreach_exp(Tensor[] self) -> Tensor[]`
@@ -2299,6 +3596,13 @@ pub mod ops {
     pub fn _foreach_exp_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_EXP_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_exp`].
+    ///
+    /// `aten::_foreach_exp.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_exp_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_EXP_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `expm1` of each tensor of a list.
     ///
@@ -2314,6 +3618,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_EXPM1_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_expm1`].
+    ///
+    /// `aten::_foreach_expm1.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_expm1_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_EXPM1_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `floor` of each tensor of a list.
     ///
     /// `aten::_foreach_floor(Tensor[] self) -> Tensor[]`
@@ -2327,6 +3638,13 @@ pub mod ops {
     pub fn _foreach_floor_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_FLOOR_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_floor`].
+    ///
+    /// `aten::_foreach_floor.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_floor_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_FLOOR_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `frac` of each tensor of a list.
     ///
@@ -2342,6 +3660,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_FRAC_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_frac`].
+    ///
+    /// `aten::_foreach_frac.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_frac_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_FRAC_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `lgamma` of each tensor of a list.
     ///
     /// `aten::_foreach_lgamma(Tensor[] self) -> Tensor[]`
@@ -2355,6 +3680,13 @@ pub mod ops {
     pub fn _foreach_lgamma_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_LGAMMA_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_lgamma`].
+    ///
+    /// `aten::_foreach_lgamma.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_lgamma_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_LGAMMA_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `log` of each tensor of a list.
     ///
@@ -2370,6 +3702,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_LOG_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_log`].
+    ///
+    /// `aten::_foreach_log.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_log_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_LOG_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `log10` of each tensor of a list.
     ///
     /// `aten::_foreach_log10(Tensor[] self) -> Tensor[]`
@@ -2383,6 +3722,13 @@ pub mod ops {
     pub fn _foreach_log10_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_LOG10_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_log10`].
+    ///
+    /// `aten::_foreach_log10.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_log10_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_LOG10_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `log1p` of each tensor of a list.
     ///
@@ -2398,6 +3744,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_LOG1P_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_log1p`].
+    ///
+    /// `aten::_foreach_log1p.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_log1p_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_LOG1P_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `log2` of each tensor of a list.
     ///
     /// `aten::_foreach_log2(Tensor[] self) -> Tensor[]`
@@ -2411,6 +3764,13 @@ pub mod ops {
     pub fn _foreach_log2_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_LOG2_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_log2`].
+    ///
+    /// `aten::_foreach_log2.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_log2_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_LOG2_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `neg` of each tensor of a list.
     ///
@@ -2426,6 +3786,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_NEG_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_neg`].
+    ///
+    /// `aten::_foreach_neg.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_neg_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_NEG_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `reciprocal` of each tensor of a list.
     ///
     /// `aten::_foreach_reciprocal(Tensor[] self) -> Tensor[]`
@@ -2439,6 +3806,13 @@ pub mod ops {
     pub fn _foreach_reciprocal_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_RECIPROCAL_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_reciprocal`].
+    ///
+    /// `aten::_foreach_reciprocal.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_reciprocal_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_RECIPROCAL_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `round` of each tensor of a list.
     ///
@@ -2454,6 +3828,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ROUND_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_round`].
+    ///
+    /// `aten::_foreach_round.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_round_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ROUND_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `rsqrt` of each tensor of a list.
     ///
     /// `aten::_foreach_rsqrt(Tensor[] self) -> Tensor[]`
@@ -2467,6 +3848,13 @@ pub mod ops {
     pub fn _foreach_rsqrt_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_RSQRT_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_rsqrt`].
+    ///
+    /// `aten::_foreach_rsqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_rsqrt_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_RSQRT_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `sigmoid` of each tensor of a list.
     ///
@@ -2482,6 +3870,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SIGMOID_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_sigmoid`].
+    ///
+    /// `aten::_foreach_sigmoid.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sigmoid_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SIGMOID_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `sign` of each tensor of a list.
     ///
     /// `aten::_foreach_sign(Tensor[] self) -> Tensor[]`
@@ -2495,6 +3890,13 @@ pub mod ops {
     pub fn _foreach_sign_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SIGN_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_sign`].
+    ///
+    /// `aten::_foreach_sign.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sign_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SIGN_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `sin` of each tensor of a list.
     ///
@@ -2510,6 +3912,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SIN_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_sin`].
+    ///
+    /// `aten::_foreach_sin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sin_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SIN_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `sinh` of each tensor of a list.
     ///
     /// `aten::_foreach_sinh(Tensor[] self) -> Tensor[]`
@@ -2523,6 +3932,13 @@ pub mod ops {
     pub fn _foreach_sinh_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SINH_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_sinh`].
+    ///
+    /// `aten::_foreach_sinh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sinh_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SINH_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `sqrt` of each tensor of a list.
     ///
@@ -2538,6 +3954,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SQRT_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_sqrt`].
+    ///
+    /// `aten::_foreach_sqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sqrt_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SQRT_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `tan` of each tensor of a list.
     ///
     /// `aten::_foreach_tan(Tensor[] self) -> Tensor[]`
@@ -2551,6 +3974,13 @@ pub mod ops {
     pub fn _foreach_tan_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_TAN_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_tan`].
+    ///
+    /// `aten::_foreach_tan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_tan_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_TAN_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `tanh` of each tensor of a list.
     ///
@@ -2566,6 +3996,13 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_TANH_.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_foreach_tanh`].
+    ///
+    /// `aten::_foreach_tanh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_tanh_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_TANH_OUT.kernel(keys)?(keys, self_, out)
+    }
     /// `trunc` of each tensor of a list.
     ///
     /// `aten::_foreach_trunc(Tensor[] self) -> Tensor[]`
@@ -2579,6 +4016,13 @@ pub mod ops {
     pub fn _foreach_trunc_(self_: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_TRUNC_.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`_foreach_trunc`].
+    ///
+    /// `aten::_foreach_trunc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_trunc_out(self_: &[&Tensor], out: &[&Tensor]) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_TRUNC_OUT.kernel(keys)?(keys, self_, out)
     }
     /// `add` of each tensor of a list and a number.
     ///
@@ -2599,6 +4043,17 @@ pub mod ops {
     ) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ADD_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
+    }
+    /// Out form of [`_foreach_add_scalar`].
+    ///
+    /// `aten::_foreach_add.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_add_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ADD_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
     }
     /// `add` of the tensors of two lists.
     ///
@@ -2622,6 +4077,18 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_ADD_LIST_.kernel(keys)?(keys, self_, other, alpha.into())
     }
+    /// Out form of [`_foreach_add_list`].
+    ///
+    /// `aten::_foreach_add.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_add_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        alpha: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_ADD_LIST_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)
+    }
     /// `add` of the tensors of a list and as many numbers.
     ///
     /// `aten::_foreach_add.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]`
@@ -2642,6 +4109,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_ADD_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_add_scalar_list`].
+    ///
+    /// `aten::_foreach_add.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_add_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_ADD_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `sub` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_sub.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -2661,6 +4139,17 @@ pub mod ops {
     ) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SUB_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
+    }
+    /// Out form of [`_foreach_sub_scalar`].
+    ///
+    /// `aten::_foreach_sub.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sub_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SUB_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
     }
     /// `sub` of the tensors of two lists.
     ///
@@ -2684,6 +4173,18 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_SUB_LIST_.kernel(keys)?(keys, self_, other, alpha.into())
     }
+    /// Out form of [`_foreach_sub_list`].
+    ///
+    /// `aten::_foreach_sub.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sub_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        alpha: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_SUB_LIST_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)
+    }
     /// `sub` of the tensors of a list and as many numbers.
     ///
     /// `aten::_foreach_sub.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]`
@@ -2703,6 +4204,17 @@ pub mod ops {
     ) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_SUB_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
+    }
+    /// Out form of [`_foreach_sub_scalar_list`].
+    ///
+    /// `aten::_foreach_sub.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_sub_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_SUB_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
     }
     /// `mul` of each tensor of a list and a number.
     ///
@@ -2724,6 +4236,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MUL_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_mul_scalar`].
+    ///
+    /// `aten::_foreach_mul.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_mul_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MUL_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `mul` of the tensors of two lists.
     ///
     /// `aten::_foreach_mul.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -2740,6 +4263,17 @@ pub mod ops {
     pub fn _foreach_mul_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_MUL_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_mul_list`].
+    ///
+    /// `aten::_foreach_mul.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_mul_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_MUL_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `mul` of the tensors of a list and as many numbers.
     ///
@@ -2761,6 +4295,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MUL_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_mul_scalar_list`].
+    ///
+    /// `aten::_foreach_mul.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_mul_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MUL_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `div` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_div.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -2781,6 +4326,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_DIV_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_div_scalar`].
+    ///
+    /// `aten::_foreach_div.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_div_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_DIV_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `div` of the tensors of two lists.
     ///
     /// `aten::_foreach_div.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -2797,6 +4353,17 @@ pub mod ops {
     pub fn _foreach_div_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_DIV_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_div_list`].
+    ///
+    /// `aten::_foreach_div.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_div_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_DIV_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `div` of the tensors of a list and as many numbers.
     ///
@@ -2818,6 +4385,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_DIV_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_div_scalar_list`].
+    ///
+    /// `aten::_foreach_div.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_div_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_DIV_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `clamp_min` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_clamp_min.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -2838,6 +4416,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_CLAMP_MIN_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_clamp_min_scalar`].
+    ///
+    /// `aten::_foreach_clamp_min.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_min_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_CLAMP_MIN_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `clamp_min` of the tensors of two lists.
     ///
     /// `aten::_foreach_clamp_min.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -2854,6 +4443,17 @@ pub mod ops {
     pub fn _foreach_clamp_min_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_CLAMP_MIN_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_clamp_min_list`].
+    ///
+    /// `aten::_foreach_clamp_min.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_min_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_CLAMP_MIN_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `clamp_min` of the tensors of a list and as many numbers.
     ///
@@ -2875,6 +4475,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_CLAMP_MIN_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_clamp_min_scalar_list`].
+    ///
+    /// `aten::_foreach_clamp_min.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_min_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_CLAMP_MIN_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `clamp_max` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_clamp_max.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -2895,6 +4506,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_CLAMP_MAX_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_clamp_max_scalar`].
+    ///
+    /// `aten::_foreach_clamp_max.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_max_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_CLAMP_MAX_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `clamp_max` of the tensors of two lists.
     ///
     /// `aten::_foreach_clamp_max.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -2911,6 +4533,17 @@ pub mod ops {
     pub fn _foreach_clamp_max_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_CLAMP_MAX_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_clamp_max_list`].
+    ///
+    /// `aten::_foreach_clamp_max.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_max_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_CLAMP_MAX_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `clamp_max` of the tensors of a list and as many numbers.
     ///
@@ -2932,6 +4565,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_CLAMP_MAX_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_clamp_max_scalar_list`].
+    ///
+    /// `aten::_foreach_clamp_max.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_clamp_max_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_CLAMP_MAX_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `maximum` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_maximum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -2952,6 +4596,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MAXIMUM_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_maximum_scalar`].
+    ///
+    /// `aten::_foreach_maximum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_maximum_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MAXIMUM_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `maximum` of the tensors of two lists.
     ///
     /// `aten::_foreach_maximum.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -2968,6 +4623,17 @@ pub mod ops {
     pub fn _foreach_maximum_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_MAXIMUM_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_maximum_list`].
+    ///
+    /// `aten::_foreach_maximum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_maximum_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_MAXIMUM_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `maximum` of the tensors of a list and as many numbers.
     ///
@@ -2989,6 +4655,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MAXIMUM_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_maximum_scalar_list`].
+    ///
+    /// `aten::_foreach_maximum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_maximum_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MAXIMUM_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `minimum` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_minimum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]`
@@ -3009,6 +4686,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MINIMUM_SCALAR_.kernel(keys)?(keys, self_, scalar.into())
     }
+    /// Out form of [`_foreach_minimum_scalar`].
+    ///
+    /// `aten::_foreach_minimum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_minimum_scalar_out(
+        self_: &[&Tensor],
+        scalar: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MINIMUM_SCALAR_OUT.kernel(keys)?(keys, self_, scalar.into(), out)
+    }
     /// `minimum` of the tensors of two lists.
     ///
     /// `aten::_foreach_minimum.List(Tensor[] self, Tensor[] other) -> Tensor[]`
@@ -3025,6 +4713,17 @@ pub mod ops {
     pub fn _foreach_minimum_list_(self_: &[&Tensor], other: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.keys());
         op::_FOREACH_MINIMUM_LIST_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_minimum_list`].
+    ///
+    /// `aten::_foreach_minimum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_minimum_list_out(
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.keys() | out.keys());
+        op::_FOREACH_MINIMUM_LIST_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// `minimum` of the tensors of a list and as many numbers.
     ///
@@ -3046,6 +4745,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_MINIMUM_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
     }
+    /// Out form of [`_foreach_minimum_scalar_list`].
+    ///
+    /// `aten::_foreach_minimum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_minimum_scalar_list_out(
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_MINIMUM_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+    }
     /// `pow` of each tensor of a list and a number.
     ///
     /// `aten::_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]`
@@ -3066,6 +4776,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_POW_SCALAR_.kernel(keys)?(keys, self_, exponent.into())
     }
+    /// Out form of [`_foreach_pow_scalar`].
+    ///
+    /// `aten::_foreach_pow.Scalar_out(Tensor[] self, Scalar exponent, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_pow_scalar_out(
+        self_: &[&Tensor],
+        exponent: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_POW_SCALAR_OUT.kernel(keys)?(keys, self_, exponent.into(), out)
+    }
     /// `pow` of the tensors of two lists.
     ///
     /// `aten::_foreach_pow.List(Tensor[] self, Tensor[] exponent) -> Tensor[]`
@@ -3082,6 +4803,17 @@ pub mod ops {
     pub fn _foreach_pow_list_(self_: &[&Tensor], exponent: &[&Tensor]) -> Result<()> {
         let keys = tls::effective(self_.keys() | exponent.keys());
         op::_FOREACH_POW_LIST_.kernel(keys)?(keys, self_, exponent)
+    }
+    /// Out form of [`_foreach_pow_list`].
+    ///
+    /// `aten::_foreach_pow.List_out(Tensor[] self, Tensor[] exponent, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_pow_list_out(
+        self_: &[&Tensor],
+        exponent: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | exponent.keys() | out.keys());
+        op::_FOREACH_POW_LIST_OUT.kernel(keys)?(keys, self_, exponent, out)
     }
     /// `pow` of the tensors of a list and as many numbers.
     ///
@@ -3102,6 +4834,17 @@ pub mod ops {
     ) -> Result<()> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_POW_SCALAR_LIST_.kernel(keys)?(keys, self_, exponent)
+    }
+    /// Out form of [`_foreach_pow_scalar_list`].
+    ///
+    /// `aten::_foreach_pow.ScalarList_out(Tensor[] self, Scalar[] exponent, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_pow_scalar_list_out(
+        self_: &[&Tensor],
+        exponent: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_POW_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, exponent, out)
     }
     /// `add` of each tensor of a list and one tensor.
     ///
@@ -3125,6 +4868,18 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | other.key_set());
         op::_FOREACH_ADD_.kernel(keys)?(keys, self_, other, alpha.into())
     }
+    /// Out form of [`_foreach_add`].
+    ///
+    /// `aten::_foreach_add.Tensor_out(Tensor[] self, Tensor other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_add_tensor_out(
+        self_: &[&Tensor],
+        other: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.key_set() | out.keys());
+        op::_FOREACH_ADD_TENSOR_OUT.kernel(keys)?(keys, self_, other, alpha.into(), out)
+    }
     /// `mul` of each tensor of a list and one tensor.
     ///
     /// `aten::_foreach_mul.Tensor(Tensor[] self, Tensor other) -> Tensor[]`
@@ -3139,6 +4894,17 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | other.key_set());
         op::_FOREACH_MUL_.kernel(keys)?(keys, self_, other)
     }
+    /// Out form of [`_foreach_mul`].
+    ///
+    /// `aten::_foreach_mul.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_mul_tensor_out(
+        self_: &[&Tensor],
+        other: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.key_set() | out.keys());
+        op::_FOREACH_MUL_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
+    }
     /// `div` of each tensor of a list and one tensor.
     ///
     /// `aten::_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]`
@@ -3152,6 +4918,17 @@ pub mod ops {
     pub fn _foreach_div_(self_: &[&Tensor], other: &Tensor) -> Result<()> {
         let keys = tls::effective(self_.keys() | other.key_set());
         op::_FOREACH_DIV_.kernel(keys)?(keys, self_, other)
+    }
+    /// Out form of [`_foreach_div`].
+    ///
+    /// `aten::_foreach_div.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_div_tensor_out(
+        self_: &[&Tensor],
+        other: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | other.key_set() | out.keys());
+        op::_FOREACH_DIV_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
     }
     /// A number to the power of each tensor of a list.
     ///
@@ -3189,6 +4966,22 @@ pub mod ops {
         op::_FOREACH_ADDCMUL_SCALAR_
             .kernel(keys)?(keys, self_, tensor1, tensor2, value.into())
     }
+    /// Out form of [`_foreach_addcmul_scalar`].
+    ///
+    /// `aten::_foreach_addcmul.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcmul_scalar_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        value: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | out.keys(),
+        );
+        op::_FOREACH_ADDCMUL_SCALAR_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, value.into(), out)
+    }
     /// `addcmul` of the tensors of three lists, with as many numbers.
     ///
     /// `aten::_foreach_addcmul.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]`
@@ -3214,6 +5007,22 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | tensor1.keys() | tensor2.keys());
         op::_FOREACH_ADDCMUL_SCALAR_LIST_
             .kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
+    }
+    /// Out form of [`_foreach_addcmul_scalar_list`].
+    ///
+    /// `aten::_foreach_addcmul.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcmul_scalar_list_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | out.keys(),
+        );
+        op::_FOREACH_ADDCMUL_SCALAR_LIST_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
     }
     /// `addcmul` of the tensors of three lists, with the numbers of a tensor.
     ///
@@ -3243,6 +5052,23 @@ pub mod ops {
         );
         op::_FOREACH_ADDCMUL_.kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
     }
+    /// Out form of [`_foreach_addcmul`].
+    ///
+    /// `aten::_foreach_addcmul.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcmul_tensor_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | scalars.key_set()
+                | out.keys(),
+        );
+        op::_FOREACH_ADDCMUL_TENSOR_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+    }
     /// `addcdiv` of the tensors of three lists.
     ///
     /// `aten::_foreach_addcdiv.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]`
@@ -3269,6 +5095,22 @@ pub mod ops {
         op::_FOREACH_ADDCDIV_SCALAR_
             .kernel(keys)?(keys, self_, tensor1, tensor2, value.into())
     }
+    /// Out form of [`_foreach_addcdiv_scalar`].
+    ///
+    /// `aten::_foreach_addcdiv.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcdiv_scalar_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        value: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | out.keys(),
+        );
+        op::_FOREACH_ADDCDIV_SCALAR_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, value.into(), out)
+    }
     /// `addcdiv` of the tensors of three lists, with as many numbers.
     ///
     /// `aten::_foreach_addcdiv.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]`
@@ -3294,6 +5136,22 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | tensor1.keys() | tensor2.keys());
         op::_FOREACH_ADDCDIV_SCALAR_LIST_
             .kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
+    }
+    /// Out form of [`_foreach_addcdiv_scalar_list`].
+    ///
+    /// `aten::_foreach_addcdiv.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcdiv_scalar_list_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | out.keys(),
+        );
+        op::_FOREACH_ADDCDIV_SCALAR_LIST_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
     }
     /// `addcdiv` of the tensors of three lists, with the numbers of a tensor.
     ///
@@ -3323,6 +5181,23 @@ pub mod ops {
         );
         op::_FOREACH_ADDCDIV_.kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
     }
+    /// Out form of [`_foreach_addcdiv`].
+    ///
+    /// `aten::_foreach_addcdiv.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_addcdiv_tensor_out(
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensor1.keys() | tensor2.keys() | scalars.key_set()
+                | out.keys(),
+        );
+        op::_FOREACH_ADDCDIV_TENSOR_OUT
+            .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+    }
     /// `lerp` of the tensors of three lists.
     ///
     /// `aten::_foreach_lerp.List(Tensor[] self, Tensor[] tensors1, Tensor[] weights) -> Tensor[]`
@@ -3344,6 +5219,20 @@ pub mod ops {
     ) -> Result<()> {
         let keys = tls::effective(self_.keys() | tensors1.keys() | weights.keys());
         op::_FOREACH_LERP_LIST_.kernel(keys)?(keys, self_, tensors1, weights)
+    }
+    /// Out form of [`_foreach_lerp_list`].
+    ///
+    /// `aten::_foreach_lerp.List_out(Tensor[] self, Tensor[] tensors1, Tensor[] weights, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_lerp_list_out(
+        self_: &[&Tensor],
+        tensors1: &[&Tensor],
+        weights: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(
+            self_.keys() | tensors1.keys() | weights.keys() | out.keys(),
+        );
+        op::_FOREACH_LERP_LIST_OUT.kernel(keys)?(keys, self_, tensors1, weights, out)
     }
     /// `lerp` of the tensors of two lists by a number.
     ///
@@ -3367,6 +5256,19 @@ pub mod ops {
         let keys = tls::effective(self_.keys() | tensors1.keys());
         op::_FOREACH_LERP_SCALAR_.kernel(keys)?(keys, self_, tensors1, weight.into())
     }
+    /// Out form of [`_foreach_lerp_scalar`].
+    ///
+    /// `aten::_foreach_lerp.Scalar_out(Tensor[] self, Tensor[] tensors1, Scalar weight, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_lerp_scalar_out(
+        self_: &[&Tensor],
+        tensors1: &[&Tensor],
+        weight: impl Into<Scalar>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | tensors1.keys() | out.keys());
+        op::_FOREACH_LERP_SCALAR_OUT
+            .kernel(keys)?(keys, self_, tensors1, weight.into(), out)
+    }
     /// The norms of the tensors of a list.
     ///
     /// `aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]`
@@ -3377,6 +5279,18 @@ pub mod ops {
     ) -> Result<Vec<Tensor>> {
         let keys = tls::effective(self_.keys());
         op::_FOREACH_NORM_SCALAR.kernel(keys)?(keys, self_, ord.into(), dtype)
+    }
+    /// Out form of [`_foreach_norm_scalar`].
+    ///
+    /// `aten::_foreach_norm.Scalar_out(Tensor[] self, Scalar ord=2, ScalarType? dtype=None, *, Tensor(a!)[] out) -> ()`
+    pub fn _foreach_norm_scalar_out(
+        self_: &[&Tensor],
+        ord: impl Into<Scalar>,
+        dtype: Option<DType>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.keys() | out.keys());
+        op::_FOREACH_NORM_SCALAR_OUT.kernel(keys)?(keys, self_, ord.into(), dtype, out)
     }
     /// Zeros in each tensor of a list.
     ///
@@ -3405,11 +5319,51 @@ pub mod native {
     pub fn _foreach_abs_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_abs_(self_)
     }
+    pub fn _foreach_abs_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_abs(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_abs_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_acos(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_acos(self_)
     }
     pub fn _foreach_acos_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_acos_(self_)
+    }
+    pub fn _foreach_acos_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_acos(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_acos_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_asin(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_asin(self_)
@@ -3417,11 +5371,51 @@ pub mod native {
     pub fn _foreach_asin_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_asin_(self_)
     }
+    pub fn _foreach_asin_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_asin(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_asin_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_atan(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_atan(self_)
     }
     pub fn _foreach_atan_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_atan_(self_)
+    }
+    pub fn _foreach_atan_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_atan(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_atan_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_ceil(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_ceil(self_)
@@ -3429,11 +5423,51 @@ pub mod native {
     pub fn _foreach_ceil_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_ceil_(self_)
     }
+    pub fn _foreach_ceil_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_ceil(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_ceil_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_cos(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_cos(self_)
     }
     pub fn _foreach_cos_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_cos_(self_)
+    }
+    pub fn _foreach_cos_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_cos(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_cos_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_cosh(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_cosh(self_)
@@ -3441,11 +5475,51 @@ pub mod native {
     pub fn _foreach_cosh_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_cosh_(self_)
     }
+    pub fn _foreach_cosh_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_cosh(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_cosh_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_erf(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_erf(self_)
     }
     pub fn _foreach_erf_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_erf_(self_)
+    }
+    pub fn _foreach_erf_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_erf(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_erf_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_erfc(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_erfc(self_)
@@ -3453,11 +5527,51 @@ pub mod native {
     pub fn _foreach_erfc_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_erfc_(self_)
     }
+    pub fn _foreach_erfc_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_erfc(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_erfc_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_exp(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_exp(self_)
     }
     pub fn _foreach_exp_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_exp_(self_)
+    }
+    pub fn _foreach_exp_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_exp(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_exp_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_expm1(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_expm1(self_)
@@ -3465,11 +5579,51 @@ pub mod native {
     pub fn _foreach_expm1_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_expm1_(self_)
     }
+    pub fn _foreach_expm1_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_expm1(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_expm1_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_floor(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_floor(self_)
     }
     pub fn _foreach_floor_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_floor_(self_)
+    }
+    pub fn _foreach_floor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_floor(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_floor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_frac(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_frac(self_)
@@ -3477,11 +5631,51 @@ pub mod native {
     pub fn _foreach_frac_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_frac_(self_)
     }
+    pub fn _foreach_frac_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_frac(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_frac_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_lgamma(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_lgamma(self_)
     }
     pub fn _foreach_lgamma_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_lgamma_(self_)
+    }
+    pub fn _foreach_lgamma_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_lgamma(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_lgamma_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_log(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_log(self_)
@@ -3489,11 +5683,51 @@ pub mod native {
     pub fn _foreach_log_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_log_(self_)
     }
+    pub fn _foreach_log_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_log(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_log_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_log10(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_log10(self_)
     }
     pub fn _foreach_log10_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_log10_(self_)
+    }
+    pub fn _foreach_log10_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_log10(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_log10_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_log1p(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_log1p(self_)
@@ -3501,17 +5735,77 @@ pub mod native {
     pub fn _foreach_log1p_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_log1p_(self_)
     }
+    pub fn _foreach_log1p_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_log1p(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_log1p_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_log2(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_log2(self_)
     }
     pub fn _foreach_log2_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_log2_(self_)
     }
+    pub fn _foreach_log2_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_log2(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_log2_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_neg(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_neg(self_)
     }
     pub fn _foreach_neg_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_neg_(self_)
+    }
+    pub fn _foreach_neg_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_neg(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_neg_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_reciprocal(
         _: DispatchKeySet,
@@ -3522,17 +5816,77 @@ pub mod native {
     pub fn _foreach_reciprocal_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_reciprocal_(self_)
     }
+    pub fn _foreach_reciprocal_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_reciprocal(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_reciprocal_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_round(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_round(self_)
     }
     pub fn _foreach_round_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_round_(self_)
     }
+    pub fn _foreach_round_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_round(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_round_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_rsqrt(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_rsqrt(self_)
     }
     pub fn _foreach_rsqrt_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_rsqrt_(self_)
+    }
+    pub fn _foreach_rsqrt_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_rsqrt(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_rsqrt_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_sigmoid(
         _: DispatchKeySet,
@@ -3543,11 +5897,51 @@ pub mod native {
     pub fn _foreach_sigmoid_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_sigmoid_(self_)
     }
+    pub fn _foreach_sigmoid_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sigmoid(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sigmoid_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_sign(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_sign(self_)
     }
     pub fn _foreach_sign_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_sign_(self_)
+    }
+    pub fn _foreach_sign_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sign(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sign_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_sin(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_sin(self_)
@@ -3555,11 +5949,51 @@ pub mod native {
     pub fn _foreach_sin_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_sin_(self_)
     }
+    pub fn _foreach_sin_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sin(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sin_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_sinh(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_sinh(self_)
     }
     pub fn _foreach_sinh_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_sinh_(self_)
+    }
+    pub fn _foreach_sinh_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sinh(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sinh_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_sqrt(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_sqrt(self_)
@@ -3567,11 +6001,51 @@ pub mod native {
     pub fn _foreach_sqrt_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_sqrt_(self_)
     }
+    pub fn _foreach_sqrt_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sqrt(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sqrt_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_tan(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_tan(self_)
     }
     pub fn _foreach_tan_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_tan_(self_)
+    }
+    pub fn _foreach_tan_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_tan(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_tan_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_tanh(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_tanh(self_)
@@ -3579,11 +6053,51 @@ pub mod native {
     pub fn _foreach_tanh_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_tanh_(self_)
     }
+    pub fn _foreach_tanh_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_tanh(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_tanh_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_trunc(_: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_trunc(self_)
     }
     pub fn _foreach_trunc_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_trunc_(self_)
+    }
+    pub fn _foreach_trunc_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_trunc(self_)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_trunc_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_add_scalar(
         _: DispatchKeySet,
@@ -3598,6 +6112,27 @@ pub mod native {
         scalar: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_add_scalar_(self_, scalar)
+    }
+    pub fn _foreach_add_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_add_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_add_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_add_list(
         _: DispatchKeySet,
@@ -3615,6 +6150,28 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_add_list_(self_, other, alpha)
     }
+    pub fn _foreach_add_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        alpha: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_add_list(self_, other, alpha)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_add_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_add_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3629,6 +6186,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_add_scalar_list_(self_, scalars)
     }
+    pub fn _foreach_add_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_add_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_add_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_sub_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3642,6 +6220,27 @@ pub mod native {
         scalar: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_sub_scalar_(self_, scalar)
+    }
+    pub fn _foreach_sub_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sub_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sub_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_sub_list(
         _: DispatchKeySet,
@@ -3659,6 +6258,28 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_sub_list_(self_, other, alpha)
     }
+    pub fn _foreach_sub_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        alpha: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sub_list(self_, other, alpha)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sub_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_sub_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3672,6 +6293,27 @@ pub mod native {
         scalars: &[Scalar],
     ) -> Result<()> {
         composite::foreach::_foreach_sub_scalar_list_(self_, scalars)
+    }
+    pub fn _foreach_sub_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_sub_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_sub_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_mul_scalar(
         _: DispatchKeySet,
@@ -3687,6 +6329,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_mul_scalar_(self_, scalar)
     }
+    pub fn _foreach_mul_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_mul_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_mul_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_mul_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3700,6 +6363,27 @@ pub mod native {
         other: &[&Tensor],
     ) -> Result<()> {
         composite::foreach::_foreach_mul_list_(self_, other)
+    }
+    pub fn _foreach_mul_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_mul_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_mul_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_mul_scalar_list(
         _: DispatchKeySet,
@@ -3715,6 +6399,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_mul_scalar_list_(self_, scalars)
     }
+    pub fn _foreach_mul_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_mul_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_mul_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_div_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3728,6 +6433,27 @@ pub mod native {
         scalar: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_div_scalar_(self_, scalar)
+    }
+    pub fn _foreach_div_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_div_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_div_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_div_list(
         _: DispatchKeySet,
@@ -3743,6 +6469,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_div_list_(self_, other)
     }
+    pub fn _foreach_div_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_div_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_div_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_div_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3756,6 +6503,27 @@ pub mod native {
         scalars: &[Scalar],
     ) -> Result<()> {
         composite::foreach::_foreach_div_scalar_list_(self_, scalars)
+    }
+    pub fn _foreach_div_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_div_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_div_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_clamp_min_scalar(
         _: DispatchKeySet,
@@ -3771,6 +6539,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_min_scalar_(self_, scalar)
     }
+    pub fn _foreach_clamp_min_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_min_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_min_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_clamp_min_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3784,6 +6573,27 @@ pub mod native {
         other: &[&Tensor],
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_min_list_(self_, other)
+    }
+    pub fn _foreach_clamp_min_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_min_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_min_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_clamp_min_scalar_list(
         _: DispatchKeySet,
@@ -3799,6 +6609,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_min_scalar_list_(self_, scalars)
     }
+    pub fn _foreach_clamp_min_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_min_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_min_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_clamp_max_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3812,6 +6643,27 @@ pub mod native {
         scalar: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_max_scalar_(self_, scalar)
+    }
+    pub fn _foreach_clamp_max_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_max_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_max_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_clamp_max_list(
         _: DispatchKeySet,
@@ -3827,6 +6679,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_max_list_(self_, other)
     }
+    pub fn _foreach_clamp_max_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_max_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_max_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_clamp_max_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3840,6 +6713,27 @@ pub mod native {
         scalars: &[Scalar],
     ) -> Result<()> {
         composite::foreach::_foreach_clamp_max_scalar_list_(self_, scalars)
+    }
+    pub fn _foreach_clamp_max_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_clamp_max_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_clamp_max_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_maximum_scalar(
         _: DispatchKeySet,
@@ -3855,6 +6749,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_maximum_scalar_(self_, scalar)
     }
+    pub fn _foreach_maximum_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_maximum_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_maximum_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_maximum_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3868,6 +6783,27 @@ pub mod native {
         other: &[&Tensor],
     ) -> Result<()> {
         composite::foreach::_foreach_maximum_list_(self_, other)
+    }
+    pub fn _foreach_maximum_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_maximum_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_maximum_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_maximum_scalar_list(
         _: DispatchKeySet,
@@ -3883,6 +6819,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_maximum_scalar_list_(self_, scalars)
     }
+    pub fn _foreach_maximum_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_maximum_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_maximum_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_minimum_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3896,6 +6853,27 @@ pub mod native {
         scalar: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_minimum_scalar_(self_, scalar)
+    }
+    pub fn _foreach_minimum_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalar: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_minimum_scalar(self_, scalar)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_minimum_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_minimum_list(
         _: DispatchKeySet,
@@ -3911,6 +6889,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_minimum_list_(self_, other)
     }
+    pub fn _foreach_minimum_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_minimum_list(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_minimum_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_minimum_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3924,6 +6923,27 @@ pub mod native {
         scalars: &[Scalar],
     ) -> Result<()> {
         composite::foreach::_foreach_minimum_scalar_list_(self_, scalars)
+    }
+    pub fn _foreach_minimum_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_minimum_scalar_list(self_, scalars)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_minimum_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_pow_scalar(
         _: DispatchKeySet,
@@ -3939,6 +6959,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_pow_scalar_(self_, exponent)
     }
+    pub fn _foreach_pow_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        exponent: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_pow_scalar(self_, exponent)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_pow_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_pow_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3953,6 +6994,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_pow_list_(self_, exponent)
     }
+    pub fn _foreach_pow_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        exponent: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_pow_list(self_, exponent)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_pow_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_pow_scalar_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3966,6 +7028,27 @@ pub mod native {
         exponent: &[Scalar],
     ) -> Result<()> {
         composite::foreach::_foreach_pow_scalar_list_(self_, exponent)
+    }
+    pub fn _foreach_pow_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        exponent: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_pow_scalar_list(self_, exponent)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_pow_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_add(
         _: DispatchKeySet,
@@ -3983,6 +7066,28 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_add_(self_, other, alpha)
     }
+    pub fn _foreach_add_tensor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &Tensor,
+        alpha: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_add(self_, other, alpha)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_add_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_mul(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -3997,6 +7102,27 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_mul_(self_, other)
     }
+    pub fn _foreach_mul_tensor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_mul(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_mul_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_div(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4010,6 +7136,27 @@ pub mod native {
         other: &Tensor,
     ) -> Result<()> {
         composite::foreach::_foreach_div_(self_, other)
+    }
+    pub fn _foreach_div_tensor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        other: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_div(self_, other)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_div_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_pow_scalar_and_tensor(
         _: DispatchKeySet,
@@ -4035,6 +7182,34 @@ pub mod native {
         value: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value)
+    }
+    pub fn _foreach_addcmul_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        value: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcmul_scalar(
+            self_,
+            tensor1,
+            tensor2,
+            value,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcmul_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_addcmul_scalar_list(
         _: DispatchKeySet,
@@ -4064,6 +7239,34 @@ pub mod native {
             scalars,
         )
     }
+    pub fn _foreach_addcmul_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcmul_scalar_list(
+            self_,
+            tensor1,
+            tensor2,
+            scalars,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcmul_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_addcmul(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4082,6 +7285,34 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_addcmul_(self_, tensor1, tensor2, scalars)
     }
+    pub fn _foreach_addcmul_tensor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcmul(
+            self_,
+            tensor1,
+            tensor2,
+            scalars,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcmul_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_addcdiv_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4099,6 +7330,34 @@ pub mod native {
         value: Scalar,
     ) -> Result<()> {
         composite::foreach::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value)
+    }
+    pub fn _foreach_addcdiv_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        value: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcdiv_scalar(
+            self_,
+            tensor1,
+            tensor2,
+            value,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcdiv_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_addcdiv_scalar_list(
         _: DispatchKeySet,
@@ -4128,6 +7387,34 @@ pub mod native {
             scalars,
         )
     }
+    pub fn _foreach_addcdiv_scalar_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &[Scalar],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcdiv_scalar_list(
+            self_,
+            tensor1,
+            tensor2,
+            scalars,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcdiv_ScalarList_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_addcdiv(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4146,6 +7433,34 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_addcdiv_(self_, tensor1, tensor2, scalars)
     }
+    pub fn _foreach_addcdiv_tensor_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensor1: &[&Tensor],
+        tensor2: &[&Tensor],
+        scalars: &Tensor,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_addcdiv(
+            self_,
+            tensor1,
+            tensor2,
+            scalars,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_addcdiv_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_lerp_list(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4161,6 +7476,28 @@ pub mod native {
         weights: &[&Tensor],
     ) -> Result<()> {
         composite::foreach::_foreach_lerp_list_(self_, tensors1, weights)
+    }
+    pub fn _foreach_lerp_list_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensors1: &[&Tensor],
+        weights: &[&Tensor],
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_lerp_list(self_, tensors1, weights)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_lerp_List_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_lerp_scalar(
         _: DispatchKeySet,
@@ -4178,6 +7515,28 @@ pub mod native {
     ) -> Result<()> {
         composite::foreach::_foreach_lerp_scalar_(self_, tensors1, weight)
     }
+    pub fn _foreach_lerp_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        tensors1: &[&Tensor],
+        weight: Scalar,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_lerp_scalar(self_, tensors1, weight)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_lerp_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn _foreach_norm_scalar(
         _: DispatchKeySet,
         self_: &[&Tensor],
@@ -4185,6 +7544,28 @@ pub mod native {
         dtype: Option<DType>,
     ) -> Result<Vec<Tensor>> {
         composite::foreach::_foreach_norm_scalar(self_, ord, dtype)
+    }
+    pub fn _foreach_norm_scalar_out(
+        _: DispatchKeySet,
+        self_: &[&Tensor],
+        ord: Scalar,
+        dtype: Option<DType>,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::foreach::_foreach_norm_scalar(self_, ord, dtype)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "_foreach_norm_Scalar_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn _foreach_zero_(_: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
         composite::foreach::_foreach_zero_(self_)
@@ -4201,142 +7582,211 @@ pub mod native {
 static OPS: &[&dyn AnyOp] = &[
     &op::_FOREACH_ABS,
     &op::_FOREACH_ABS_,
+    &op::_FOREACH_ABS_OUT,
     &op::_FOREACH_ACOS,
     &op::_FOREACH_ACOS_,
+    &op::_FOREACH_ACOS_OUT,
     &op::_FOREACH_ASIN,
     &op::_FOREACH_ASIN_,
+    &op::_FOREACH_ASIN_OUT,
     &op::_FOREACH_ATAN,
     &op::_FOREACH_ATAN_,
+    &op::_FOREACH_ATAN_OUT,
     &op::_FOREACH_CEIL,
     &op::_FOREACH_CEIL_,
+    &op::_FOREACH_CEIL_OUT,
     &op::_FOREACH_COS,
     &op::_FOREACH_COS_,
+    &op::_FOREACH_COS_OUT,
     &op::_FOREACH_COSH,
     &op::_FOREACH_COSH_,
+    &op::_FOREACH_COSH_OUT,
     &op::_FOREACH_ERF,
     &op::_FOREACH_ERF_,
+    &op::_FOREACH_ERF_OUT,
     &op::_FOREACH_ERFC,
     &op::_FOREACH_ERFC_,
+    &op::_FOREACH_ERFC_OUT,
     &op::_FOREACH_EXP,
     &op::_FOREACH_EXP_,
+    &op::_FOREACH_EXP_OUT,
     &op::_FOREACH_EXPM1,
     &op::_FOREACH_EXPM1_,
+    &op::_FOREACH_EXPM1_OUT,
     &op::_FOREACH_FLOOR,
     &op::_FOREACH_FLOOR_,
+    &op::_FOREACH_FLOOR_OUT,
     &op::_FOREACH_FRAC,
     &op::_FOREACH_FRAC_,
+    &op::_FOREACH_FRAC_OUT,
     &op::_FOREACH_LGAMMA,
     &op::_FOREACH_LGAMMA_,
+    &op::_FOREACH_LGAMMA_OUT,
     &op::_FOREACH_LOG,
     &op::_FOREACH_LOG_,
+    &op::_FOREACH_LOG_OUT,
     &op::_FOREACH_LOG10,
     &op::_FOREACH_LOG10_,
+    &op::_FOREACH_LOG10_OUT,
     &op::_FOREACH_LOG1P,
     &op::_FOREACH_LOG1P_,
+    &op::_FOREACH_LOG1P_OUT,
     &op::_FOREACH_LOG2,
     &op::_FOREACH_LOG2_,
+    &op::_FOREACH_LOG2_OUT,
     &op::_FOREACH_NEG,
     &op::_FOREACH_NEG_,
+    &op::_FOREACH_NEG_OUT,
     &op::_FOREACH_RECIPROCAL,
     &op::_FOREACH_RECIPROCAL_,
+    &op::_FOREACH_RECIPROCAL_OUT,
     &op::_FOREACH_ROUND,
     &op::_FOREACH_ROUND_,
+    &op::_FOREACH_ROUND_OUT,
     &op::_FOREACH_RSQRT,
     &op::_FOREACH_RSQRT_,
+    &op::_FOREACH_RSQRT_OUT,
     &op::_FOREACH_SIGMOID,
     &op::_FOREACH_SIGMOID_,
+    &op::_FOREACH_SIGMOID_OUT,
     &op::_FOREACH_SIGN,
     &op::_FOREACH_SIGN_,
+    &op::_FOREACH_SIGN_OUT,
     &op::_FOREACH_SIN,
     &op::_FOREACH_SIN_,
+    &op::_FOREACH_SIN_OUT,
     &op::_FOREACH_SINH,
     &op::_FOREACH_SINH_,
+    &op::_FOREACH_SINH_OUT,
     &op::_FOREACH_SQRT,
     &op::_FOREACH_SQRT_,
+    &op::_FOREACH_SQRT_OUT,
     &op::_FOREACH_TAN,
     &op::_FOREACH_TAN_,
+    &op::_FOREACH_TAN_OUT,
     &op::_FOREACH_TANH,
     &op::_FOREACH_TANH_,
+    &op::_FOREACH_TANH_OUT,
     &op::_FOREACH_TRUNC,
     &op::_FOREACH_TRUNC_,
+    &op::_FOREACH_TRUNC_OUT,
     &op::_FOREACH_ADD_SCALAR,
     &op::_FOREACH_ADD_SCALAR_,
+    &op::_FOREACH_ADD_SCALAR_OUT,
     &op::_FOREACH_ADD_LIST,
     &op::_FOREACH_ADD_LIST_,
+    &op::_FOREACH_ADD_LIST_OUT,
     &op::_FOREACH_ADD_SCALAR_LIST,
     &op::_FOREACH_ADD_SCALAR_LIST_,
+    &op::_FOREACH_ADD_SCALAR_LIST_OUT,
     &op::_FOREACH_SUB_SCALAR,
     &op::_FOREACH_SUB_SCALAR_,
+    &op::_FOREACH_SUB_SCALAR_OUT,
     &op::_FOREACH_SUB_LIST,
     &op::_FOREACH_SUB_LIST_,
+    &op::_FOREACH_SUB_LIST_OUT,
     &op::_FOREACH_SUB_SCALAR_LIST,
     &op::_FOREACH_SUB_SCALAR_LIST_,
+    &op::_FOREACH_SUB_SCALAR_LIST_OUT,
     &op::_FOREACH_MUL_SCALAR,
     &op::_FOREACH_MUL_SCALAR_,
+    &op::_FOREACH_MUL_SCALAR_OUT,
     &op::_FOREACH_MUL_LIST,
     &op::_FOREACH_MUL_LIST_,
+    &op::_FOREACH_MUL_LIST_OUT,
     &op::_FOREACH_MUL_SCALAR_LIST,
     &op::_FOREACH_MUL_SCALAR_LIST_,
+    &op::_FOREACH_MUL_SCALAR_LIST_OUT,
     &op::_FOREACH_DIV_SCALAR,
     &op::_FOREACH_DIV_SCALAR_,
+    &op::_FOREACH_DIV_SCALAR_OUT,
     &op::_FOREACH_DIV_LIST,
     &op::_FOREACH_DIV_LIST_,
+    &op::_FOREACH_DIV_LIST_OUT,
     &op::_FOREACH_DIV_SCALAR_LIST,
     &op::_FOREACH_DIV_SCALAR_LIST_,
+    &op::_FOREACH_DIV_SCALAR_LIST_OUT,
     &op::_FOREACH_CLAMP_MIN_SCALAR,
     &op::_FOREACH_CLAMP_MIN_SCALAR_,
+    &op::_FOREACH_CLAMP_MIN_SCALAR_OUT,
     &op::_FOREACH_CLAMP_MIN_LIST,
     &op::_FOREACH_CLAMP_MIN_LIST_,
+    &op::_FOREACH_CLAMP_MIN_LIST_OUT,
     &op::_FOREACH_CLAMP_MIN_SCALAR_LIST,
     &op::_FOREACH_CLAMP_MIN_SCALAR_LIST_,
+    &op::_FOREACH_CLAMP_MIN_SCALAR_LIST_OUT,
     &op::_FOREACH_CLAMP_MAX_SCALAR,
     &op::_FOREACH_CLAMP_MAX_SCALAR_,
+    &op::_FOREACH_CLAMP_MAX_SCALAR_OUT,
     &op::_FOREACH_CLAMP_MAX_LIST,
     &op::_FOREACH_CLAMP_MAX_LIST_,
+    &op::_FOREACH_CLAMP_MAX_LIST_OUT,
     &op::_FOREACH_CLAMP_MAX_SCALAR_LIST,
     &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_,
+    &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_OUT,
     &op::_FOREACH_MAXIMUM_SCALAR,
     &op::_FOREACH_MAXIMUM_SCALAR_,
+    &op::_FOREACH_MAXIMUM_SCALAR_OUT,
     &op::_FOREACH_MAXIMUM_LIST,
     &op::_FOREACH_MAXIMUM_LIST_,
+    &op::_FOREACH_MAXIMUM_LIST_OUT,
     &op::_FOREACH_MAXIMUM_SCALAR_LIST,
     &op::_FOREACH_MAXIMUM_SCALAR_LIST_,
+    &op::_FOREACH_MAXIMUM_SCALAR_LIST_OUT,
     &op::_FOREACH_MINIMUM_SCALAR,
     &op::_FOREACH_MINIMUM_SCALAR_,
+    &op::_FOREACH_MINIMUM_SCALAR_OUT,
     &op::_FOREACH_MINIMUM_LIST,
     &op::_FOREACH_MINIMUM_LIST_,
+    &op::_FOREACH_MINIMUM_LIST_OUT,
     &op::_FOREACH_MINIMUM_SCALAR_LIST,
     &op::_FOREACH_MINIMUM_SCALAR_LIST_,
+    &op::_FOREACH_MINIMUM_SCALAR_LIST_OUT,
     &op::_FOREACH_POW_SCALAR,
     &op::_FOREACH_POW_SCALAR_,
+    &op::_FOREACH_POW_SCALAR_OUT,
     &op::_FOREACH_POW_LIST,
     &op::_FOREACH_POW_LIST_,
+    &op::_FOREACH_POW_LIST_OUT,
     &op::_FOREACH_POW_SCALAR_LIST,
     &op::_FOREACH_POW_SCALAR_LIST_,
+    &op::_FOREACH_POW_SCALAR_LIST_OUT,
     &op::_FOREACH_ADD,
     &op::_FOREACH_ADD_,
+    &op::_FOREACH_ADD_TENSOR_OUT,
     &op::_FOREACH_MUL,
     &op::_FOREACH_MUL_,
+    &op::_FOREACH_MUL_TENSOR_OUT,
     &op::_FOREACH_DIV,
     &op::_FOREACH_DIV_,
+    &op::_FOREACH_DIV_TENSOR_OUT,
     &op::_FOREACH_POW_SCALAR_AND_TENSOR,
     &op::_FOREACH_ADDCMUL_SCALAR,
     &op::_FOREACH_ADDCMUL_SCALAR_,
+    &op::_FOREACH_ADDCMUL_SCALAR_OUT,
     &op::_FOREACH_ADDCMUL_SCALAR_LIST,
     &op::_FOREACH_ADDCMUL_SCALAR_LIST_,
+    &op::_FOREACH_ADDCMUL_SCALAR_LIST_OUT,
     &op::_FOREACH_ADDCMUL,
     &op::_FOREACH_ADDCMUL_,
+    &op::_FOREACH_ADDCMUL_TENSOR_OUT,
     &op::_FOREACH_ADDCDIV_SCALAR,
     &op::_FOREACH_ADDCDIV_SCALAR_,
+    &op::_FOREACH_ADDCDIV_SCALAR_OUT,
     &op::_FOREACH_ADDCDIV_SCALAR_LIST,
     &op::_FOREACH_ADDCDIV_SCALAR_LIST_,
+    &op::_FOREACH_ADDCDIV_SCALAR_LIST_OUT,
     &op::_FOREACH_ADDCDIV,
     &op::_FOREACH_ADDCDIV_,
+    &op::_FOREACH_ADDCDIV_TENSOR_OUT,
     &op::_FOREACH_LERP_LIST,
     &op::_FOREACH_LERP_LIST_,
+    &op::_FOREACH_LERP_LIST_OUT,
     &op::_FOREACH_LERP_SCALAR,
     &op::_FOREACH_LERP_SCALAR_,
+    &op::_FOREACH_LERP_SCALAR_OUT,
     &op::_FOREACH_NORM_SCALAR,
+    &op::_FOREACH_NORM_SCALAR_OUT,
     &op::_FOREACH_ZERO_,
     &op::_FOREACH_COPY_,
 ];
@@ -4354,6 +7804,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ABS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_abs_out as op::_ForeachAbsOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ACOS,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_acos as op::_ForeachAcosFn),
@@ -4363,6 +7819,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ACOS_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_acos_ as op::_ForeachAcosFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ACOS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_acos_out as op::_ForeachAcosOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4378,6 +7840,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ASIN_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_asin_out as op::_ForeachAsinOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ATAN,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_atan as op::_ForeachAtanFn),
@@ -4387,6 +7855,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ATAN_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_atan_ as op::_ForeachAtanFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ATAN_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_atan_out as op::_ForeachAtanOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4402,6 +7876,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CEIL_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_ceil_out as op::_ForeachCeilOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_COS,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_cos as op::_ForeachCosFn),
@@ -4411,6 +7891,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_COS_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_cos_ as op::_ForeachCosFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_COS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_cos_out as op::_ForeachCosOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4426,6 +7912,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_COSH_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_cosh_out as op::_ForeachCoshOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ERF,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_erf as op::_ForeachErfFn),
@@ -4435,6 +7927,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ERF_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_erf_ as op::_ForeachErfFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ERF_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_erf_out as op::_ForeachErfOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4450,6 +7948,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ERFC_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_erfc_out as op::_ForeachErfcOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_EXP,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_exp as op::_ForeachExpFn),
@@ -4459,6 +7963,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_EXP_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_exp_ as op::_ForeachExpFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_EXP_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_exp_out as op::_ForeachExpOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4474,6 +7984,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_EXPM1_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_expm1_out as op::_ForeachExpm1OutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_FLOOR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_floor as op::_ForeachFloorFn),
@@ -4483,6 +7999,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_FLOOR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_floor_ as op::_ForeachFloorFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_FLOOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_floor_out as op::_ForeachFloorOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4498,6 +8020,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_FRAC_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_frac_out as op::_ForeachFracOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LGAMMA,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_lgamma as op::_ForeachLgammaFn),
@@ -4507,6 +8035,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LGAMMA_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_lgamma_ as op::_ForeachLgammaFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LGAMMA_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_lgamma_out as op::_ForeachLgammaOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4522,6 +8056,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LOG_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_log_out as op::_ForeachLogOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LOG10,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_log10 as op::_ForeachLog10Fn),
@@ -4531,6 +8071,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LOG10_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_log10_ as op::_ForeachLog10Fn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LOG10_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_log10_out as op::_ForeachLog10OutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4546,6 +8092,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LOG1P_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_log1p_out as op::_ForeachLog1pOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LOG2,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_log2 as op::_ForeachLog2Fn),
@@ -4555,6 +8107,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LOG2_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_log2_ as op::_ForeachLog2Fn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LOG2_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_log2_out as op::_ForeachLog2OutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4570,6 +8128,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_NEG_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_neg_out as op::_ForeachNegOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_RECIPROCAL,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_reciprocal as op::_ForeachReciprocalFn),
@@ -4579,6 +8143,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_RECIPROCAL_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_reciprocal_ as op::_ForeachReciprocalFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_RECIPROCAL_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_reciprocal_out as op::_ForeachReciprocalOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4594,6 +8164,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ROUND_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_round_out as op::_ForeachRoundOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_RSQRT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_rsqrt as op::_ForeachRsqrtFn),
@@ -4603,6 +8179,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_RSQRT_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_rsqrt_ as op::_ForeachRsqrtFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_RSQRT_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_rsqrt_out as op::_ForeachRsqrtOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4618,6 +8200,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SIGMOID_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sigmoid_out as op::_ForeachSigmoidOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SIGN,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sign as op::_ForeachSignFn),
@@ -4627,6 +8215,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SIGN_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sign_ as op::_ForeachSignFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SIGN_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sign_out as op::_ForeachSignOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4642,6 +8236,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SIN_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sin_out as op::_ForeachSinOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SINH,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sinh as op::_ForeachSinhFn),
@@ -4651,6 +8251,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SINH_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sinh_ as op::_ForeachSinhFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SINH_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sinh_out as op::_ForeachSinhOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4666,6 +8272,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SQRT_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sqrt_out as op::_ForeachSqrtOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_TAN,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_tan as op::_ForeachTanFn),
@@ -4675,6 +8287,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_TAN_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_tan_ as op::_ForeachTanFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_TAN_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_tan_out as op::_ForeachTanOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4690,6 +8308,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_TANH_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_tanh_out as op::_ForeachTanhOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_TRUNC,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_trunc as op::_ForeachTruncFn),
@@ -4699,6 +8323,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_TRUNC_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_trunc_ as op::_ForeachTruncFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_TRUNC_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_trunc_out as op::_ForeachTruncOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4714,6 +8344,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADD_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_add_scalar_out as op::_ForeachAddScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADD_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_add_list as op::_ForeachAddListFn),
@@ -4723,6 +8359,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADD_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_add_list_ as op::_ForeachAddListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADD_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_add_list_out as op::_ForeachAddListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4738,6 +8380,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADD_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_add_scalar_list_out as op::_ForeachAddScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SUB_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sub_scalar as op::_ForeachSubScalarFn),
@@ -4747,6 +8395,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SUB_SCALAR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sub_scalar_ as op::_ForeachSubScalarFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SUB_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sub_scalar_out as op::_ForeachSubScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4762,6 +8416,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SUB_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sub_list_out as op::_ForeachSubListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SUB_SCALAR_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sub_scalar_list as op::_ForeachSubScalarListFn),
@@ -4771,6 +8431,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SUB_SCALAR_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_sub_scalar_list_ as op::_ForeachSubScalarListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SUB_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_sub_scalar_list_out as op::_ForeachSubScalarListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4786,6 +8452,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_mul_scalar_out as op::_ForeachMulScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MUL_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_mul_list as op::_ForeachMulListFn),
@@ -4795,6 +8467,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MUL_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_mul_list_ as op::_ForeachMulListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MUL_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_mul_list_out as op::_ForeachMulListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4810,6 +8488,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_mul_scalar_list_out as op::_ForeachMulScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div_scalar as op::_ForeachDivScalarFn),
@@ -4819,6 +8503,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_SCALAR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div_scalar_ as op::_ForeachDivScalarFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_div_scalar_out as op::_ForeachDivScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4834,6 +8524,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_DIV_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_div_list_out as op::_ForeachDivListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV_SCALAR_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div_scalar_list as op::_ForeachDivScalarListFn),
@@ -4843,6 +8539,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_SCALAR_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div_scalar_list_ as op::_ForeachDivScalarListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_div_scalar_list_out as op::_ForeachDivScalarListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4858,6 +8560,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MIN_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_min_scalar_out as op::_ForeachClampMinScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MIN_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_min_list as op::_ForeachClampMinListFn),
@@ -4867,6 +8575,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MIN_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_min_list_ as op::_ForeachClampMinListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MIN_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_min_list_out as op::_ForeachClampMinListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4882,6 +8596,13 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MIN_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_min_scalar_list_out
+            as op::_ForeachClampMinScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MAX_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_max_scalar as op::_ForeachClampMaxScalarFn),
@@ -4891,6 +8612,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MAX_SCALAR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_max_scalar_ as op::_ForeachClampMaxScalarFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MAX_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_max_scalar_out as op::_ForeachClampMaxScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4906,6 +8633,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MAX_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_max_list_out as op::_ForeachClampMaxListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MAX_SCALAR_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_max_scalar_list as op::_ForeachClampMaxScalarListFn),
@@ -4915,6 +8648,13 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_clamp_max_scalar_list_ as op::_ForeachClampMaxScalarListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_clamp_max_scalar_list_out
+            as op::_ForeachClampMaxScalarListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4930,6 +8670,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MAXIMUM_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_maximum_scalar_out as op::_ForeachMaximumScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MAXIMUM_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_maximum_list as op::_ForeachMaximumListFn),
@@ -4939,6 +8685,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MAXIMUM_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_maximum_list_ as op::_ForeachMaximumListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MAXIMUM_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_maximum_list_out as op::_ForeachMaximumListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4954,6 +8706,13 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MAXIMUM_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_maximum_scalar_list_out
+            as op::_ForeachMaximumScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MINIMUM_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_minimum_scalar as op::_ForeachMinimumScalarFn),
@@ -4963,6 +8722,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MINIMUM_SCALAR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_minimum_scalar_ as op::_ForeachMinimumScalarFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MINIMUM_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_minimum_scalar_out as op::_ForeachMinimumScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -4978,6 +8743,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MINIMUM_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_minimum_list_out as op::_ForeachMinimumListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MINIMUM_SCALAR_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_minimum_scalar_list as op::_ForeachMinimumScalarListFn),
@@ -4987,6 +8758,13 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MINIMUM_SCALAR_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_minimum_scalar_list_ as op::_ForeachMinimumScalarListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MINIMUM_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_minimum_scalar_list_out
+            as op::_ForeachMinimumScalarListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5002,6 +8780,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_POW_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_pow_scalar_out as op::_ForeachPowScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_POW_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_pow_list as op::_ForeachPowListFn),
@@ -5011,6 +8795,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_POW_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_pow_list_ as op::_ForeachPowListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_POW_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_pow_list_out as op::_ForeachPowListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5026,6 +8816,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_POW_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_pow_scalar_list_out as op::_ForeachPowScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADD,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_add as op::_ForeachAddFn),
@@ -5035,6 +8831,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADD_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_add_ as op::_ForeachAddFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADD_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_add_tensor_out as op::_ForeachAddTensorOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5050,6 +8852,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_mul_tensor_out as op::_ForeachMulTensorOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div as op::_ForeachDivFn),
@@ -5059,6 +8867,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_div_ as op::_ForeachDivFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_div_tensor_out as op::_ForeachDivTensorOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5080,6 +8894,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCMUL_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcmul_scalar_out as op::_ForeachAddcmulScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCMUL_SCALAR_LIST,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcmul_scalar_list as op::_ForeachAddcmulScalarListFn),
@@ -5089,6 +8909,13 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCMUL_SCALAR_LIST_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcmul_scalar_list_ as op::_ForeachAddcmulScalarListFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCMUL_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcmul_scalar_list_out
+            as op::_ForeachAddcmulScalarListOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5104,6 +8931,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCMUL_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcmul_tensor_out as op::_ForeachAddcmulTensorOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCDIV_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcdiv_scalar as op::_ForeachAddcdivScalarFn),
@@ -5113,6 +8946,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCDIV_SCALAR_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcdiv_scalar_ as op::_ForeachAddcdivScalarFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCDIV_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcdiv_scalar_out as op::_ForeachAddcdivScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5128,6 +8967,13 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCDIV_SCALAR_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcdiv_scalar_list_out
+            as op::_ForeachAddcdivScalarListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCDIV,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcdiv as op::_ForeachAddcdivFn),
@@ -5137,6 +8983,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCDIV_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_addcdiv_ as op::_ForeachAddcdivFn_),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCDIV_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_addcdiv_tensor_out as op::_ForeachAddcdivTensorOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
@@ -5152,6 +9004,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LERP_LIST_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_lerp_list_out as op::_ForeachLerpListOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LERP_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_lerp_scalar as op::_ForeachLerpScalarFn),
@@ -5164,9 +9022,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LERP_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_lerp_scalar_out as op::_ForeachLerpScalarOutFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_NORM_SCALAR,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_norm_scalar as op::_ForeachNormScalarFn),
+        "aten/src/composite/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_NORM_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_foreach_norm_scalar_out as op::_ForeachNormScalarOutFn),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(

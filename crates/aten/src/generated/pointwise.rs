@@ -22,6 +22,17 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type _ConjPhysicalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static _CONJ_PHYSICAL_OUT: Op<_ConjPhysicalOutFn> = Op::new(OpInfo {
+        name: "aten::_conj_physical.out",
+        schema: "_conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::_conj_physical")?;
+            stack.push(ops::_conj_physical_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXP: Op<ExpFn> = Op::new(OpInfo {
         name: "aten::exp",
@@ -601,6 +612,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 1, "aten::relu_")?;
             stack.push(ops::relu_(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type ReluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static RELU_OUT: Op<ReluOutFn> = Op::new(OpInfo {
+        name: "aten::relu.out",
+        schema: "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::relu")?;
+            stack.push(ops::relu_out(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -1586,6 +1608,32 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type AddScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static ADD_SCALAR_OUT: Op<AddScalarOutFn> = Op::new(OpInfo {
+        name: "aten::add.Scalar_out",
+        schema: "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::add")?;
+            stack
+                .push(
+                    ops::add_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type SubFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static SUB: Op<SubFn> = Op::new(OpInfo {
         name: "aten::sub.Tensor",
@@ -1650,6 +1698,32 @@ pub mod op {
             stack
                 .push(
                     ops::sub_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type SubScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SUB_SCALAR_OUT: Op<SubScalarOutFn> = Op::new(OpInfo {
+        name: "aten::sub.Scalar_out",
+        schema: "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::sub")?;
+            stack
+                .push(
+                    ops::sub_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
                 );
             Ok(())
         },
@@ -1792,6 +1866,20 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type MulScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static MUL_SCALAR_OUT: Op<MulScalarOutFn> = Op::new(OpInfo {
+        name: "aten::mul.Scalar_out",
+        schema: "mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::mul")?;
+            stack
+                .push(
+                    ops::mul_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type DivFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static DIV: Op<DivFn> = Op::new(OpInfo {
         name: "aten::div.Tensor",
@@ -1843,6 +1931,20 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::div_")?;
             stack.push(ops::div_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DivScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static DIV_SCALAR_OUT: Op<DivScalarOutFn> = Op::new(OpInfo {
+        name: "aten::div.Scalar_out",
+        schema: "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::div")?;
+            stack
+                .push(
+                    ops::div_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                );
             Ok(())
         },
         tags: &["pointwise"],
@@ -1947,6 +2049,32 @@ pub mod op {
             stack
                 .push(
                     ops::div_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type DivScalarModeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        Option<&str>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static DIV_SCALAR_MODE_OUT: Op<DivScalarModeOutFn> = Op::new(OpInfo {
+        name: "aten::div.Scalar_mode_out",
+        schema: "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::div")?;
+            stack
+                .push(
+                    ops::div_scalar_mode_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.opt_str(2)?,
+                            a.tensor(3)?,
+                        )?
                         .into(),
                 );
             Ok(())
@@ -2732,6 +2860,32 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type MaskedFillScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static MASKED_FILL_SCALAR_OUT: Op<MaskedFillScalarOutFn> = Op::new(OpInfo {
+        name: "aten::masked_fill.Scalar_out",
+        schema: "masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::masked_fill")?;
+            stack
+                .push(
+                    ops::masked_fill_scalar_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type MaskedFillFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -2760,6 +2914,32 @@ pub mod op {
             stack
                 .push(
                     ops::masked_fill_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaskedFillTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static MASKED_FILL_TENSOR_OUT: Op<MaskedFillTensorOutFn> = Op::new(OpInfo {
+        name: "aten::masked_fill.Tensor_out",
+        schema: "masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::masked_fill")?;
+            stack
+                .push(
+                    ops::masked_fill_tensor_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
                 );
             Ok(())
         },
@@ -6184,6 +6364,17 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type CeluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+    pub static CELU_OUT: Op<CeluOutFn> = Op::new(OpInfo {
+        name: "aten::celu.out",
+        schema: "celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::celu")?;
+            stack.push(ops::celu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type LogSigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG_SIGMOID: Op<LogSigmoidFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid",
@@ -8917,6 +9108,17 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::_CONJ_PHYSICAL.kernel(keys)?(keys, self_)
     }
+    /// Out form of [`_conj_physical`].
+    ///
+    /// `aten::_conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _conj_physical_out<'a>(
+        self_: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::_CONJ_PHYSICAL_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
     /// e to the power of each element. Integers give the default float dtype.
     ///
     /// `aten::exp(Tensor self) -> Tensor`
@@ -9322,6 +9524,14 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::RELU_.kernel(keys)?(keys, self_)?;
         Ok(self_)
+    }
+    /// Out form of [`relu`].
+    ///
+    /// `aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn relu_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RELU_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
     }
     /// x times the normal distribution function of each element x; `approximate` is "none" or "tanh".
     ///
@@ -10046,6 +10256,19 @@ pub mod ops {
         op::ADD_SCALAR_.kernel(keys)?(keys, self_, other.into(), alpha.into())?;
         Ok(self_)
     }
+    /// Out form of [`add_scalar`].
+    ///
+    /// `aten::add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn add_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ADD_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), alpha.into(), out)?;
+        Ok(out)
+    }
     /// Subtracts `alpha` times `other` from `self`, element by element; shapes broadcast, dtypes promote.
     ///
     /// `aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
@@ -10104,6 +10327,19 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::SUB_SCALAR_.kernel(keys)?(keys, self_, other.into(), alpha.into())?;
         Ok(self_)
+    }
+    /// Out form of [`sub_scalar`].
+    ///
+    /// `aten::sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn sub_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::SUB_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), alpha.into(), out)?;
+        Ok(out)
     }
     /// `other` minus `alpha` times `self`.
     ///
@@ -10198,6 +10434,18 @@ pub mod ops {
         op::MUL_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
         Ok(self_)
     }
+    /// Out form of [`mul_scalar`].
+    ///
+    /// `aten::mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn mul_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::MUL_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
     /// `self` divided by `other`, element by element; integers give the default float dtype.
     ///
     /// `aten::div.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -10242,6 +10490,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::DIV_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
         Ok(self_)
+    }
+    /// Out form of [`div_scalar`].
+    ///
+    /// `aten::div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn div_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::DIV_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
     }
     /// `self` divided by `other`, rounded towards zero ("trunc") or down ("floor"), or not at all.
     ///
@@ -10301,6 +10561,20 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::DIV_SCALAR_MODE_.kernel(keys)?(keys, self_, other.into(), rounding_mode)?;
         Ok(self_)
+    }
+    /// Out form of [`div_scalar_mode`].
+    ///
+    /// `aten::div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
+    pub fn div_scalar_mode_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        rounding_mode: Option<&str>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::DIV_SCALAR_MODE_OUT
+            .kernel(keys)?(keys, self_, other.into(), rounding_mode, out)?;
+        Ok(out)
     }
     /// The larger of two elements; NaN if either is. Shapes broadcast, dtypes promote.
     ///
@@ -10810,6 +11084,19 @@ pub mod ops {
         op::MASKED_FILL_SCALAR_.kernel(keys)?(keys, self_, mask, value.into())?;
         Ok(self_)
     }
+    /// Out form of [`masked_fill_scalar`].
+    ///
+    /// `aten::masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn masked_fill_scalar_out<'a>(
+        self_: &Tensor,
+        mask: &Tensor,
+        value: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set() | out.key_set());
+        op::MASKED_FILL_SCALAR_OUT.kernel(keys)?(keys, self_, mask, value.into(), out)?;
+        Ok(out)
+    }
     /// `self` with the value of a 0-dim tensor where `mask` holds.
     ///
     /// `aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor`
@@ -10828,6 +11115,21 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | mask.key_set() | value.key_set());
         op::MASKED_FILL_.kernel(keys)?(keys, self_, mask, value)?;
         Ok(self_)
+    }
+    /// Out form of [`masked_fill`].
+    ///
+    /// `aten::masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn masked_fill_tensor_out<'a>(
+        self_: &Tensor,
+        mask: &Tensor,
+        value: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | mask.key_set() | value.key_set() | out.key_set(),
+        );
+        op::MASKED_FILL_TENSOR_OUT.kernel(keys)?(keys, self_, mask, value, out)?;
+        Ok(out)
     }
     /// `self` to the power of `exponent`, element by element.
     ///
@@ -13157,6 +13459,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::CELU.kernel(keys)?(keys, self_, alpha.into())
     }
+    /// Out form of [`celu`].
+    ///
+    /// `aten::celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn celu_out<'a>(
+        self_: &Tensor,
+        alpha: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CELU_OUT.kernel(keys)?(keys, self_, alpha.into(), out)?;
+        Ok(out)
+    }
     /// The logarithm of `sigmoid`.
     ///
     /// `aten::log_sigmoid(Tensor self) -> Tensor`
@@ -14954,6 +15268,13 @@ pub mod native {
     pub fn _conj_physical(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         _conj_physical_into(Out::Fresh, self_)
     }
+    pub fn _conj_physical_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &_conj_physical_into(Out::Fresh, self_)?)
+    }
     #[allow(unused_variables)]
     fn exp_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
         let iter = iterate::unary_float(out, self_)?;
@@ -15321,6 +15642,9 @@ pub mod native {
     pub fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
         relu_into(Out::InPlace(self_), self_)?;
         Ok(())
+    }
+    pub fn relu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &relu_into(Out::Fresh, self_)?)
     }
     #[allow(unused_variables)]
     fn gelu_into(out: Out<'_>, self_: &Tensor, approximate: &str) -> Result<Tensor> {
@@ -16057,6 +16381,15 @@ pub mod native {
         add_scalar_into(Out::InPlace(self_), self_, other, alpha)?;
         Ok(())
     }
+    pub fn add_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &add_scalar_into(Out::Fresh, self_, other, alpha)?)
+    }
     #[allow(unused_variables)]
     fn sub_into(
         out: Out<'_>,
@@ -16132,6 +16465,15 @@ pub mod native {
     ) -> Result<()> {
         sub_scalar_into(Out::InPlace(self_), self_, other, alpha)?;
         Ok(())
+    }
+    pub fn sub_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &sub_scalar_into(Out::Fresh, self_, other, alpha)?)
     }
     #[allow(unused_variables)]
     fn rsub_into(
@@ -16236,6 +16578,14 @@ pub mod native {
         mul_scalar_into(Out::InPlace(self_), self_, other)?;
         Ok(())
     }
+    pub fn mul_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &mul_scalar_into(Out::Fresh, self_, other)?)
+    }
     #[allow(unused_variables)]
     fn div_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let iter = iterate::binary_float(out, self_, other)?;
@@ -16272,6 +16622,14 @@ pub mod native {
     pub fn div_scalar_(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
         div_scalar_into(Out::InPlace(self_), self_, other)?;
         Ok(())
+    }
+    pub fn div_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &div_scalar_into(Out::Fresh, self_, other)?)
     }
     pub fn div_tensor_mode(
         _: DispatchKeySet,
@@ -16341,6 +16699,24 @@ pub mod native {
             rounding_mode,
         )?;
         Ok(())
+    }
+    pub fn div_scalar_mode_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        rounding_mode: Option<&str>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &crate::native::pointwise::div_scalar_mode(
+                    Out::Fresh,
+                    self_,
+                    other,
+                    rounding_mode,
+                )?,
+            )
     }
     #[allow(unused_variables)]
     fn maximum_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -16792,6 +17168,16 @@ pub mod native {
     ) -> Result<()> {
         composite::pointwise::masked_fill_scalar_(self_, mask, value)
     }
+    pub fn masked_fill_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::masked_fill_scalar(self_, mask, value)?)
+    }
     pub fn masked_fill(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -16807,6 +17193,16 @@ pub mod native {
         value: &Tensor,
     ) -> Result<()> {
         composite::pointwise::masked_fill_(self_, mask, value)
+    }
+    pub fn masked_fill_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        value: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::masked_fill(self_, mask, value)?)
     }
     pub fn pow_tensor_tensor(
         _: DispatchKeySet,
@@ -19250,6 +19646,14 @@ pub mod native {
     }
     pub fn celu(_: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
         composite::pointwise::celu(self_, alpha)
+    }
+    pub fn celu_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        alpha: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::pointwise::celu(self_, alpha)?)
     }
     pub fn log_sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::pointwise::log_sigmoid(self_)
@@ -22159,6 +22563,7 @@ impl Tensor {
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::_CONJ_PHYSICAL,
+    &op::_CONJ_PHYSICAL_OUT,
     &op::EXP,
     &op::EXP_,
     &op::EXP_OUT,
@@ -22212,6 +22617,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::TRUNC_OUT,
     &op::RELU,
     &op::RELU_,
+    &op::RELU_OUT,
     &op::GELU,
     &op::GELU_,
     &op::GELU_OUT,
@@ -22286,11 +22692,13 @@ static OPS: &[&dyn AnyOp] = &[
     &op::ADD_OUT,
     &op::ADD_SCALAR,
     &op::ADD_SCALAR_,
+    &op::ADD_SCALAR_OUT,
     &op::SUB,
     &op::SUB_,
     &op::SUB_OUT,
     &op::SUB_SCALAR,
     &op::SUB_SCALAR_,
+    &op::SUB_SCALAR_OUT,
     &op::RSUB,
     &op::RSUB_TENSOR_OUT,
     &op::RSUB_SCALAR,
@@ -22300,16 +22708,19 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MUL_OUT,
     &op::MUL_SCALAR,
     &op::MUL_SCALAR_,
+    &op::MUL_SCALAR_OUT,
     &op::DIV,
     &op::DIV_,
     &op::DIV_OUT,
     &op::DIV_SCALAR,
     &op::DIV_SCALAR_,
+    &op::DIV_SCALAR_OUT,
     &op::DIV_TENSOR_MODE,
     &op::DIV_TENSOR_MODE_,
     &op::DIV_OUT_MODE,
     &op::DIV_SCALAR_MODE,
     &op::DIV_SCALAR_MODE_,
+    &op::DIV_SCALAR_MODE_OUT,
     &op::MAXIMUM,
     &op::MAXIMUM_OUT,
     &op::MINIMUM,
@@ -22355,8 +22766,10 @@ static OPS: &[&dyn AnyOp] = &[
     &op::WHERE_SCALAR,
     &op::MASKED_FILL_SCALAR,
     &op::MASKED_FILL_SCALAR_,
+    &op::MASKED_FILL_SCALAR_OUT,
     &op::MASKED_FILL,
     &op::MASKED_FILL_,
+    &op::MASKED_FILL_TENSOR_OUT,
     &op::POW_TENSOR_TENSOR,
     &op::POW_,
     &op::POW_TENSOR_TENSOR_OUT,
@@ -22606,6 +23019,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::SELU,
     &op::SELU_,
     &op::CELU,
+    &op::CELU_OUT,
     &op::LOG_SIGMOID,
     &op::LOG_SIGMOID_OUT,
     &op::LOG_SIGMOID_FORWARD,
@@ -22813,6 +23227,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::_CONJ_PHYSICAL_OUT,
+        DispatchKey::Cpu,
+        &(native::_conj_physical_out as op::_ConjPhysicalOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_CONJ_PHYSICAL_OUT,
+        DispatchKey::Meta,
+        &(native::_conj_physical_out as op::_ConjPhysicalOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::EXP,
         DispatchKey::Cpu,
         &(native::exp as op::ExpFn),
@@ -23446,6 +23872,18 @@ static KERNELS: &[Registration] = &[
         &op::RELU_,
         DispatchKey::Meta,
         &(native::relu_ as op::ReluFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU_OUT,
+        DispatchKey::Cpu,
+        &(native::relu_out as op::ReluOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::RELU_OUT,
+        DispatchKey::Meta,
+        &(native::relu_out as op::ReluOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
@@ -24337,6 +24775,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
+        &op::ADD_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::add_scalar_out as op::AddScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ADD_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::add_scalar_out as op::AddScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
         &op::SUB,
         DispatchKey::Cpu,
         &(native::sub as op::SubFn),
@@ -24394,6 +24844,18 @@ static KERNELS: &[Registration] = &[
         &op::SUB_SCALAR_,
         DispatchKey::Meta,
         &(native::sub_scalar_ as op::SubScalarFn_),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::sub_scalar_out as op::SubScalarOutFn),
+        "aten/src/meta/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::sub_scalar_out as op::SubScalarOutFn),
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
@@ -24505,6 +24967,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::MUL_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::mul_scalar_out as op::MulScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MUL_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::mul_scalar_out as op::MulScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::DIV,
         DispatchKey::Cpu,
         &(native::div as op::DivFn),
@@ -24565,6 +25039,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::DIV_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::div_scalar_out as op::DivScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::div_scalar_out as op::DivScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::DIV_TENSOR_MODE,
         DispatchKey::Cpu,
         &(native::div_tensor_mode as op::DivTensorModeFn),
@@ -24622,6 +25108,18 @@ static KERNELS: &[Registration] = &[
         &op::DIV_SCALAR_MODE_,
         DispatchKey::Meta,
         &(native::div_scalar_mode_ as op::DivScalarModeFn_),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE_OUT,
+        DispatchKey::Cpu,
+        &(native::div_scalar_mode_out as op::DivScalarModeOutFn),
+        "aten/src/native/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE_OUT,
+        DispatchKey::Meta,
+        &(native::div_scalar_mode_out as op::DivScalarModeOutFn),
         "aten/src/native/pointwise.rs",
     ),
     Registration::new(
@@ -25111,6 +25609,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
+        &op::MASKED_FILL_SCALAR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill_scalar_out as op::MaskedFillScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::MASKED_FILL,
         DispatchKey::CompositeExplicitAutograd,
         &(native::masked_fill as op::MaskedFillFn),
@@ -25120,6 +25624,12 @@ static KERNELS: &[Registration] = &[
         &op::MASKED_FILL_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::masked_fill_ as op::MaskedFillFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_fill_tensor_out as op::MaskedFillTensorOutFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
@@ -28024,6 +28534,12 @@ static KERNELS: &[Registration] = &[
         &op::CELU,
         DispatchKey::CompositeExplicitAutograd,
         &(native::celu as op::CeluFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::celu_out as op::CeluOutFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(

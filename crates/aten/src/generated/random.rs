@@ -769,6 +769,30 @@ pub mod op {
         },
         tags: &["nondeterministic_seeded"],
     });
+    pub type RandLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RAND_LIKE_OUT: Op<RandLikeOutFn> = Op::new(OpInfo {
+        name: "aten::rand_like.out",
+        schema: "rand_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::rand_like")?;
+            stack
+                .push(
+                    ops::rand_like_out(
+                            a.tensor(0)?,
+                            a.opt_memory_format(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
     pub type RandnLikeFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -792,6 +816,30 @@ pub mod op {
                             a.opt_device(3)?,
                             a.opt_bool(4)?,
                             a.opt_memory_format(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandnLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RANDN_LIKE_OUT: Op<RandnLikeOutFn> = Op::new(OpInfo {
+        name: "aten::randn_like.out",
+        schema: "randn_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::randn_like")?;
+            stack
+                .push(
+                    ops::randn_like_out(
+                            a.tensor(0)?,
+                            a.opt_memory_format(1)?,
+                            a.tensor(2)?,
                         )?
                         .into(),
                 );
@@ -1030,6 +1078,34 @@ pub mod op {
                             a.float(1)?,
                             a.float(2)?,
                             a.opt_generator(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type UniformOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        f64,
+        f64,
+        Option<&Generator>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static UNIFORM_OUT: Op<UniformOutFn> = Op::new(OpInfo {
+        name: "aten::uniform.out",
+        schema: "uniform.out(Tensor self, float from=0, float to=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::uniform")?;
+            stack
+                .push(
+                    ops::uniform_out(
+                            a.tensor(0)?,
+                            a.float(1)?,
+                            a.float(2)?,
+                            a.opt_generator(3)?,
+                            a.tensor(4)?,
                         )?
                         .into(),
                 );
@@ -1447,6 +1523,18 @@ pub mod ops {
         op::RAND_LIKE
             .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
     }
+    /// Out form of [`rand_like`].
+    ///
+    /// `aten::rand_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn rand_like_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RAND_LIKE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
+    }
     /// Normal numbers in the image of a tensor.
     ///
     /// `aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
@@ -1461,6 +1549,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::RANDN_LIKE
             .kernel(keys)?(keys, self_, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// Out form of [`randn_like`].
+    ///
+    /// `aten::randn_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn randn_like_out<'a>(
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RANDN_LIKE_OUT.kernel(keys)?(keys, self_, memory_format, out)?;
+        Ok(out)
     }
     /// Normal numbers about the elements of a tensor.
     ///
@@ -1578,6 +1678,20 @@ pub mod ops {
     ) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::UNIFORM.kernel(keys)?(keys, self_, from, to, generator)
+    }
+    /// Out form of [`uniform`].
+    ///
+    /// `aten::uniform.out(Tensor self, float from=0, float to=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn uniform_out<'a>(
+        self_: &Tensor,
+        from: f64,
+        to: f64,
+        generator: Option<&Generator>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::UNIFORM_OUT.kernel(keys)?(keys, self_, from, to, generator, out)?;
+        Ok(out)
     }
 }
 pub mod native {
@@ -2026,6 +2140,25 @@ pub mod native {
             memory_format,
         )
     }
+    pub fn rand_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::rand_like(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
     pub fn randn_like(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -2043,6 +2176,25 @@ pub mod native {
             pin_memory,
             memory_format,
         )
+    }
+    pub fn randn_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randn_like(
+                    self_,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
     }
     pub fn normal_tensor_float(
         _: DispatchKeySet,
@@ -2151,6 +2303,17 @@ pub mod native {
         generator: Option<&Generator>,
     ) -> Result<Tensor> {
         composite::random::uniform(self_, from, to, generator)
+    }
+    pub fn uniform_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        from: f64,
+        to: f64,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::random::uniform(self_, from, to, generator)?)
     }
 }
 impl Tensor {
@@ -2303,7 +2466,9 @@ static OPS: &[&dyn AnyOp] = &[
     &op::RANDPERM_GENERATOR,
     &op::RANDPERM_GENERATOR_OUT,
     &op::RAND_LIKE,
+    &op::RAND_LIKE_OUT,
     &op::RANDN_LIKE,
+    &op::RANDN_LIKE_OUT,
     &op::NORMAL_TENSOR_FLOAT,
     &op::NORMAL_TENSOR_FLOAT_OUT,
     &op::NORMAL_FLOAT_TENSOR,
@@ -2313,6 +2478,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::NORMAL_FLOAT_FLOAT,
     &op::NORMAL_FLOAT_FLOAT_OUT,
     &op::UNIFORM,
+    &op::UNIFORM_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -2508,9 +2674,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/random.rs",
     ),
     Registration::new(
+        &op::RAND_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::rand_like_out as op::RandLikeOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
         &op::RANDN_LIKE,
         DispatchKey::CompositeExplicitAutograd,
         &(native::randn_like as op::RandnLikeFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDN_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::randn_like_out as op::RandnLikeOutFn),
         "aten/src/composite/random.rs",
     ),
     Registration::new(
@@ -2565,6 +2743,12 @@ static KERNELS: &[Registration] = &[
         &op::UNIFORM,
         DispatchKey::CompositeExplicitAutograd,
         &(native::uniform as op::UniformFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::UNIFORM_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::uniform_out as op::UniformOutFn),
         "aten/src/composite/random.rs",
     ),
 ];

@@ -163,6 +163,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type UnsafeSplitTensorOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static UNSAFE_SPLIT_TENSOR_OUT: Op<UnsafeSplitTensorOutFn> = Op::new(OpInfo {
+        name: "aten::unsafe_split.Tensor_out",
+        schema: "unsafe_split.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::unsafe_split")?;
+            ops::unsafe_split_tensor_out(
+                a.tensor(0)?,
+                a.int(1)?,
+                a.int(2)?,
+                &a.tensor_list(3)?,
+            )?;
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type UnsafeSplitWithSizesFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -183,6 +205,28 @@ pub mod op {
                         )?
                         .into(),
                 );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type UnsafeSplitWithSizesOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        i64,
+        &[&Tensor],
+    ) -> Result<()>;
+    pub static UNSAFE_SPLIT_WITH_SIZES_OUT: Op<UnsafeSplitWithSizesOutFn> = Op::new(OpInfo {
+        name: "aten::unsafe_split_with_sizes.out",
+        schema: "unsafe_split_with_sizes.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::unsafe_split_with_sizes")?;
+            ops::unsafe_split_with_sizes_out(
+                a.tensor(0)?,
+                &a.int_list(1, 0)?,
+                a.int(2)?,
+                &a.tensor_list(3)?,
+            )?;
             Ok(())
         },
         tags: &[],
@@ -295,6 +339,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::UNSAFE_SPLIT.kernel(keys)?(keys, self_, split_size, dim)
     }
+    /// Out form of [`unsafe_split`].
+    ///
+    /// `aten::unsafe_split.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()`
+    pub fn unsafe_split_tensor_out(
+        self_: &Tensor,
+        split_size: i64,
+        dim: i64,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.key_set() | out.keys());
+        op::UNSAFE_SPLIT_TENSOR_OUT.kernel(keys)?(keys, self_, split_size, dim, out)
+    }
     /// `split_with_sizes` whose pieces may be written: autograd does not treat them as views.
     ///
     /// `aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
@@ -305,6 +361,18 @@ pub mod ops {
     ) -> Result<Vec<Tensor>> {
         let keys = tls::effective(self_.key_set());
         op::UNSAFE_SPLIT_WITH_SIZES.kernel(keys)?(keys, self_, split_sizes, dim)
+    }
+    /// Out form of [`unsafe_split_with_sizes`].
+    ///
+    /// `aten::unsafe_split_with_sizes.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()`
+    pub fn unsafe_split_with_sizes_out(
+        self_: &Tensor,
+        split_sizes: &[i64],
+        dim: i64,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let keys = tls::effective(self_.key_set() | out.keys());
+        op::UNSAFE_SPLIT_WITH_SIZES_OUT.kernel(keys)?(keys, self_, split_sizes, dim, out)
     }
     /// `chunk` whose pieces may be written: autograd does not treat them as views.
     ///
@@ -394,6 +462,28 @@ pub mod native {
     ) -> Result<Vec<Tensor>> {
         composite::splitting::unsafe_split(self_, split_size, dim)
     }
+    pub fn unsafe_split_tensor_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        split_size: i64,
+        dim: i64,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::splitting::unsafe_split(self_, split_size, dim)?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "unsafe_split_Tensor_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
+    }
     pub fn unsafe_split_with_sizes(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -401,6 +491,32 @@ pub mod native {
         dim: i64,
     ) -> Result<Vec<Tensor>> {
         composite::splitting::unsafe_split_with_sizes(self_, split_sizes, dim)
+    }
+    pub fn unsafe_split_with_sizes_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        split_sizes: &[i64],
+        dim: i64,
+        out: &[&Tensor],
+    ) -> Result<()> {
+        let made = composite::splitting::unsafe_split_with_sizes(
+            self_,
+            split_sizes,
+            dim,
+        )?;
+        if made.len() != out.len() {
+            return Err(
+                Error::runtime(
+                    format!(
+                        "unsafe_split_with_sizes_out() expected an out= argument of size {}, got size {}",
+                        made.len(), out.len()
+                    ),
+                ),
+            );
+        }
+        made.iter()
+            .zip(out)
+            .try_for_each(|(made, out)| out::Dtypes::Exact.copy(out, made))
     }
     pub fn unsafe_chunk(
         _: DispatchKeySet,
@@ -523,7 +639,9 @@ static OPS: &[&dyn AnyOp] = &[
     &op::DSPLIT_INT,
     &op::DSPLIT_ARRAY,
     &op::UNSAFE_SPLIT,
+    &op::UNSAFE_SPLIT_TENSOR_OUT,
     &op::UNSAFE_SPLIT_WITH_SIZES,
+    &op::UNSAFE_SPLIT_WITH_SIZES_OUT,
     &op::UNSAFE_CHUNK,
 ];
 static KERNELS: &[Registration] = &[
@@ -589,9 +707,21 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/splitting.rs",
     ),
     Registration::new(
+        &op::UNSAFE_SPLIT_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::unsafe_split_tensor_out as op::UnsafeSplitTensorOutFn),
+        "aten/src/composite/splitting.rs",
+    ),
+    Registration::new(
         &op::UNSAFE_SPLIT_WITH_SIZES,
         DispatchKey::CompositeExplicitAutograd,
         &(native::unsafe_split_with_sizes as op::UnsafeSplitWithSizesFn),
+        "aten/src/composite/splitting.rs",
+    ),
+    Registration::new(
+        &op::UNSAFE_SPLIT_WITH_SIZES_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::unsafe_split_with_sizes_out as op::UnsafeSplitWithSizesOutFn),
         "aten/src/composite/splitting.rs",
     ),
     Registration::new(

@@ -81,6 +81,30 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _UnsafeViewOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static _UNSAFE_VIEW_OUT: Op<_UnsafeViewOutFn> = Op::new(OpInfo {
+        name: "aten::_unsafe_view.out",
+        schema: "_unsafe_view.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_unsafe_view")?;
+            stack
+                .push(
+                    ops::_unsafe_view_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, DType) -> Result<Tensor>;
     pub static VIEW_DTYPE: Op<ViewDtypeFn> = Op::new(OpInfo {
         name: "aten::view.dtype",
@@ -607,6 +631,18 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::_UNSAFE_VIEW.kernel(keys)?(keys, self_, size)
     }
+    /// Out form of [`_unsafe_view`].
+    ///
+    /// `aten::_unsafe_view.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _unsafe_view_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::_UNSAFE_VIEW_OUT.kernel(keys)?(keys, self_, size, out)?;
+        Ok(out)
+    }
     /// The same bytes as elements of another dtype.
     ///
     /// `aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)`
@@ -933,6 +969,14 @@ pub mod native {
         size: &[i64],
     ) -> Result<Tensor> {
         composite::view::_unsafe_view(self_, size)
+    }
+    pub fn _unsafe_view_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::view::_unsafe_view(self_, size)?)
     }
     pub fn view_dtype(
         _: DispatchKeySet,
@@ -1345,6 +1389,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::AS_STRIDED,
     &op::VIEW,
     &op::_UNSAFE_VIEW,
+    &op::_UNSAFE_VIEW_OUT,
     &op::VIEW_DTYPE,
     &op::VIEW_AS,
     &op::RESHAPE,
@@ -1412,6 +1457,12 @@ static KERNELS: &[Registration] = &[
         &op::_UNSAFE_VIEW,
         DispatchKey::CompositeExplicitAutograd,
         &(native::_unsafe_view as op::_UnsafeViewFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_VIEW_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_view_out as op::_UnsafeViewOutFn),
         "aten/src/composite/view.rs",
     ),
     Registration::new(

@@ -148,3 +148,34 @@ pub(super) fn resample(
     let shape = ResampleShape { planes: lead as usize / channels.max(1), channels, image: three(x.sizes(), n), taps };
     kernel(&ordered(result, last)?, &ordered(x, last)?, &shape)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Taps;
+
+    fn matrix(taps: &Taps, n: usize) -> Vec<Vec<f64>> {
+        let row = |o: usize| {
+            let mut row = vec![0.0; n];
+            let (indices, weights) = taps.of(o);
+            indices.iter().zip(weights).for_each(|(&i, &w)| row[i] += w);
+            row
+        };
+        (0..taps.len()).map(row).collect()
+    }
+
+    #[test]
+    fn the_adjoint_is_the_transposed_matrix() {
+        let mut taps = Taps::new();
+        taps.push([(0, 0.25), (2, 0.75)]);
+        taps.push([]);
+        taps.push([(2, 0.5), (2, 0.125), (1, 1.0)]);
+        let (rows, columns) = (matrix(&taps, 4), matrix(&taps.transposed(4), 3));
+        for (o, row) in rows.iter().enumerate() {
+            for (i, &weight) in row.iter().enumerate() {
+                assert_eq!(columns[i][o], weight);
+            }
+        }
+        assert!(!taps.is_single());
+        assert!(Taps::single([1, 1, 0].into_iter()).is_single());
+    }
+}

@@ -100,6 +100,18 @@ fn copy(
     }
     Ok(result)
 }
+fn copy_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    non_blocking: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, src, out], "copy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::COPY_OUT.kernel(keys)?(keys, self_, src, non_blocking, out)
+}
 /// Backward of `clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor`.
 ///
 /// self: `grad`
@@ -134,6 +146,17 @@ fn clone(
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
+}
+fn clone_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "clone")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::CLONE_OUT.kernel(keys)?(keys, self_, memory_format, out)
 }
 /// Backward of `_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor`.
 ///
@@ -192,6 +215,18 @@ fn _to_copy(
     }
     Ok(result)
 }
+fn _to_copy_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "_to_copy")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_TO_COPY_OUT.kernel(keys)?(keys, self_, non_blocking, memory_format, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::COPY_,
@@ -206,15 +241,33 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/copy.rs",
     ),
     Registration::new(
+        &op::COPY_OUT,
+        DispatchKey::Autograd,
+        &(copy_out as op::CopyOutFn),
+        "autograd/src/generated/copy.rs",
+    ),
+    Registration::new(
         &op::CLONE,
         DispatchKey::Autograd,
         &(clone as op::CloneFn),
         "autograd/src/generated/copy.rs",
     ),
     Registration::new(
+        &op::CLONE_OUT,
+        DispatchKey::Autograd,
+        &(clone_out as op::CloneOutFn),
+        "autograd/src/generated/copy.rs",
+    ),
+    Registration::new(
         &op::_TO_COPY,
         DispatchKey::Autograd,
         &(_to_copy as op::_ToCopyFn),
+        "autograd/src/generated/copy.rs",
+    ),
+    Registration::new(
+        &op::_TO_COPY_OUT,
+        DispatchKey::Autograd,
+        &(_to_copy_out as op::_ToCopyOutFn),
         "autograd/src/generated/copy.rs",
     ),
 ];

@@ -91,11 +91,37 @@ fn _trilinear(
     }
     Ok(result)
 }
+fn _trilinear_out(
+    keys: DispatchKeySet,
+    i1: &Tensor,
+    i2: &Tensor,
+    i3: &Tensor,
+    expand1: &[i64],
+    expand2: &[i64],
+    expand3: &[i64],
+    sumdim: &[i64],
+    unroll_dim: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[i1, i2, i3, out], "_trilinear")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_TRILINEAR_OUT
+        .kernel(
+            keys,
+        )?(keys, i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_TRILINEAR,
         DispatchKey::Autograd,
         &(_trilinear as op::_TrilinearFn),
+        "autograd/src/generated/einsum.rs",
+    ),
+    Registration::new(
+        &op::_TRILINEAR_OUT,
+        DispatchKey::Autograd,
+        &(_trilinear_out as op::_TrilinearOutFn),
         "autograd/src/generated/einsum.rs",
     ),
 ];

@@ -109,6 +109,17 @@ fn fill_scalar(keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Te
     }
     Ok(result)
 }
+fn fill_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "fill")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FILL_SCALAR_OUT.kernel(keys)?(keys, self_, value, out)
+}
 /// Backward of `fill.Tensor(Tensor self, Tensor value) -> Tensor`.
 ///
 /// self: `zeros_like(grad)`
@@ -146,6 +157,17 @@ fn fill(keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> 
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
+}
+fn fill_tensor_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    value: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, value, out], "fill")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::FILL_TENSOR_OUT.kernel(keys)?(keys, self_, value, out)
 }
 /// Backward of `zero_(Tensor(a!) self) -> Tensor(a!)`.
 ///
@@ -213,6 +235,12 @@ fn zero(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn zero_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "zero")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ZERO_OUT.kernel(keys)?(keys, self_, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::FILL_SCALAR_,
@@ -233,9 +261,21 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/fill.rs",
     ),
     Registration::new(
+        &op::FILL_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(fill_scalar_out as op::FillScalarOutFn),
+        "autograd/src/generated/fill.rs",
+    ),
+    Registration::new(
         &op::FILL,
         DispatchKey::Autograd,
         &(fill as op::FillFn),
+        "autograd/src/generated/fill.rs",
+    ),
+    Registration::new(
+        &op::FILL_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(fill_tensor_out as op::FillTensorOutFn),
         "autograd/src/generated/fill.rs",
     ),
     Registration::new(
@@ -248,6 +288,12 @@ static KERNELS: &[Registration] = &[
         &op::ZERO,
         DispatchKey::Autograd,
         &(zero as op::ZeroFn),
+        "autograd/src/generated/fill.rs",
+    ),
+    Registration::new(
+        &op::ZERO_OUT,
+        DispatchKey::Autograd,
+        &(zero_out as op::ZeroOutFn),
         "autograd/src/generated/fill.rs",
     ),
 ];

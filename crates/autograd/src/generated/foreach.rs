@@ -11,6 +11,17 @@ fn _foreach_abs_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ABS_.kernel(keys)?(keys, self_)
 }
+fn _foreach_abs_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_abs")?;
+    record::check_out(out, "_foreach_abs")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ABS_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_acos(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachAcosBackward0", op::_FOREACH_ACOS.kernel(keys)?(keys, self_)?)
@@ -18,6 +29,17 @@ fn _foreach_acos(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_acos_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ACOS_.kernel(keys)?(keys, self_)
+}
+fn _foreach_acos_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_acos")?;
+    record::check_out(out, "_foreach_acos")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ACOS_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_asin(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -27,6 +49,17 @@ fn _foreach_asin_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ASIN_.kernel(keys)?(keys, self_)
 }
+fn _foreach_asin_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_asin")?;
+    record::check_out(out, "_foreach_asin")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ASIN_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_atan(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachAtanBackward0", op::_FOREACH_ATAN.kernel(keys)?(keys, self_)?)
@@ -34,6 +67,17 @@ fn _foreach_atan(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_atan_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ATAN_.kernel(keys)?(keys, self_)
+}
+fn _foreach_atan_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_atan")?;
+    record::check_out(out, "_foreach_atan")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ATAN_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_ceil(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -43,6 +87,17 @@ fn _foreach_ceil_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CEIL_.kernel(keys)?(keys, self_)
 }
+fn _foreach_ceil_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_ceil")?;
+    record::check_out(out, "_foreach_ceil")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CEIL_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_cos(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachCosBackward0", op::_FOREACH_COS.kernel(keys)?(keys, self_)?)
@@ -50,6 +105,17 @@ fn _foreach_cos(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> 
 fn _foreach_cos_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_COS_.kernel(keys)?(keys, self_)
+}
+fn _foreach_cos_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_cos")?;
+    record::check_out(out, "_foreach_cos")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_COS_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_cosh(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -59,6 +125,17 @@ fn _foreach_cosh_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_COSH_.kernel(keys)?(keys, self_)
 }
+fn _foreach_cosh_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_cosh")?;
+    record::check_out(out, "_foreach_cosh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_COSH_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_erf(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachErfBackward0", op::_FOREACH_ERF.kernel(keys)?(keys, self_)?)
@@ -66,6 +143,17 @@ fn _foreach_erf(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> 
 fn _foreach_erf_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ERF_.kernel(keys)?(keys, self_)
+}
+fn _foreach_erf_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_erf")?;
+    record::check_out(out, "_foreach_erf")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ERF_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_erfc(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -75,6 +163,17 @@ fn _foreach_erfc_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ERFC_.kernel(keys)?(keys, self_)
 }
+fn _foreach_erfc_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_erfc")?;
+    record::check_out(out, "_foreach_erfc")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ERFC_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_exp(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachExpBackward0", op::_FOREACH_EXP.kernel(keys)?(keys, self_)?)
@@ -82,6 +181,17 @@ fn _foreach_exp(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> 
 fn _foreach_exp_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_EXP_.kernel(keys)?(keys, self_)
+}
+fn _foreach_exp_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_exp")?;
+    record::check_out(out, "_foreach_exp")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_EXP_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_expm1(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -94,6 +204,17 @@ fn _foreach_expm1_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_EXPM1_.kernel(keys)?(keys, self_)
 }
+fn _foreach_expm1_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_expm1")?;
+    record::check_out(out, "_foreach_expm1")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_EXPM1_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_floor(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather(
@@ -105,6 +226,17 @@ fn _foreach_floor_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_FLOOR_.kernel(keys)?(keys, self_)
 }
+fn _foreach_floor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_floor")?;
+    record::check_out(out, "_foreach_floor")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_FLOOR_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_frac(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachFracBackward0", op::_FOREACH_FRAC.kernel(keys)?(keys, self_)?)
@@ -112,6 +244,17 @@ fn _foreach_frac(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_frac_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_FRAC_.kernel(keys)?(keys, self_)
+}
+fn _foreach_frac_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_frac")?;
+    record::check_out(out, "_foreach_frac")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_FRAC_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_lgamma(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -124,6 +267,17 @@ fn _foreach_lgamma_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LGAMMA_.kernel(keys)?(keys, self_)
 }
+fn _foreach_lgamma_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_lgamma")?;
+    record::check_out(out, "_foreach_lgamma")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LGAMMA_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_log(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachLogBackward0", op::_FOREACH_LOG.kernel(keys)?(keys, self_)?)
@@ -131,6 +285,17 @@ fn _foreach_log(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> 
 fn _foreach_log_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LOG_.kernel(keys)?(keys, self_)
+}
+fn _foreach_log_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_log")?;
+    record::check_out(out, "_foreach_log")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LOG_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_log10(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -143,6 +308,17 @@ fn _foreach_log10_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LOG10_.kernel(keys)?(keys, self_)
 }
+fn _foreach_log10_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_log10")?;
+    record::check_out(out, "_foreach_log10")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LOG10_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_log1p(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather(
@@ -154,6 +330,17 @@ fn _foreach_log1p_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LOG1P_.kernel(keys)?(keys, self_)
 }
+fn _foreach_log1p_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_log1p")?;
+    record::check_out(out, "_foreach_log1p")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LOG1P_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_log2(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachLog2Backward0", op::_FOREACH_LOG2.kernel(keys)?(keys, self_)?)
@@ -162,6 +349,17 @@ fn _foreach_log2_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LOG2_.kernel(keys)?(keys, self_)
 }
+fn _foreach_log2_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_log2")?;
+    record::check_out(out, "_foreach_log2")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LOG2_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_neg(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachNegBackward0", op::_FOREACH_NEG.kernel(keys)?(keys, self_)?)
@@ -169,6 +367,17 @@ fn _foreach_neg(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> 
 fn _foreach_neg_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_NEG_.kernel(keys)?(keys, self_)
+}
+fn _foreach_neg_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_neg")?;
+    record::check_out(out, "_foreach_neg")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_NEG_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_reciprocal(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -181,6 +390,17 @@ fn _foreach_reciprocal_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_RECIPROCAL_.kernel(keys)?(keys, self_)
 }
+fn _foreach_reciprocal_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_reciprocal")?;
+    record::check_out(out, "_foreach_reciprocal")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_RECIPROCAL_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_round(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather(
@@ -191,6 +411,17 @@ fn _foreach_round(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>
 fn _foreach_round_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ROUND_.kernel(keys)?(keys, self_)
+}
+fn _foreach_round_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_round")?;
+    record::check_out(out, "_foreach_round")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ROUND_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_rsqrt(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -203,6 +434,17 @@ fn _foreach_rsqrt_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_RSQRT_.kernel(keys)?(keys, self_)
 }
+fn _foreach_rsqrt_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_rsqrt")?;
+    record::check_out(out, "_foreach_rsqrt")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_RSQRT_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_sigmoid(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather(
@@ -214,6 +456,17 @@ fn _foreach_sigmoid_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SIGMOID_.kernel(keys)?(keys, self_)
 }
+fn _foreach_sigmoid_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sigmoid")?;
+    record::check_out(out, "_foreach_sigmoid")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SIGMOID_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_sign(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachSignBackward0", op::_FOREACH_SIGN.kernel(keys)?(keys, self_)?)
@@ -221,6 +474,17 @@ fn _foreach_sign(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_sign_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SIGN_.kernel(keys)?(keys, self_)
+}
+fn _foreach_sign_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sign")?;
+    record::check_out(out, "_foreach_sign")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SIGN_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_sin(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -230,6 +494,17 @@ fn _foreach_sin_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SIN_.kernel(keys)?(keys, self_)
 }
+fn _foreach_sin_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sin")?;
+    record::check_out(out, "_foreach_sin")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SIN_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_sinh(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachSinhBackward0", op::_FOREACH_SINH.kernel(keys)?(keys, self_)?)
@@ -237,6 +512,17 @@ fn _foreach_sinh(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_sinh_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SINH_.kernel(keys)?(keys, self_)
+}
+fn _foreach_sinh_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sinh")?;
+    record::check_out(out, "_foreach_sinh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SINH_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_sqrt(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -246,6 +532,17 @@ fn _foreach_sqrt_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SQRT_.kernel(keys)?(keys, self_)
 }
+fn _foreach_sqrt_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sqrt")?;
+    record::check_out(out, "_foreach_sqrt")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SQRT_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_tan(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachTanBackward0", op::_FOREACH_TAN.kernel(keys)?(keys, self_)?)
@@ -254,6 +551,17 @@ fn _foreach_tan_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_TAN_.kernel(keys)?(keys, self_)
 }
+fn _foreach_tan_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_tan")?;
+    record::check_out(out, "_foreach_tan")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_TAN_OUT.kernel(keys)?(keys, self_, out)
+}
 fn _foreach_tanh(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::gather("ForeachTanhBackward0", op::_FOREACH_TANH.kernel(keys)?(keys, self_)?)
@@ -261,6 +569,17 @@ fn _foreach_tanh(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>>
 fn _foreach_tanh_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_TANH_.kernel(keys)?(keys, self_)
+}
+fn _foreach_tanh_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_tanh")?;
+    record::check_out(out, "_foreach_tanh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_TANH_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_trunc(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -272,6 +591,17 @@ fn _foreach_trunc(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<Vec<Tensor>
 fn _foreach_trunc_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_TRUNC_.kernel(keys)?(keys, self_)
+}
+fn _foreach_trunc_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_trunc")?;
+    record::check_out(out, "_foreach_trunc")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_TRUNC_OUT.kernel(keys)?(keys, self_, out)
 }
 fn _foreach_add_scalar(
     keys: DispatchKeySet,
@@ -291,6 +621,18 @@ fn _foreach_add_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADD_SCALAR_.kernel(keys)?(keys, self_, scalar)
+}
+fn _foreach_add_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_add")?;
+    record::check_out(out, "_foreach_add")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADD_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
 }
 fn _foreach_add_list(
     keys: DispatchKeySet,
@@ -313,6 +655,20 @@ fn _foreach_add_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADD_LIST_.kernel(keys)?(keys, self_, other, alpha)
 }
+fn _foreach_add_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    alpha: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_add")?;
+    record::check_out(other, "_foreach_add")?;
+    record::check_out(out, "_foreach_add")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADD_LIST_OUT.kernel(keys)?(keys, self_, other, alpha, out)
+}
 fn _foreach_add_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -332,6 +688,18 @@ fn _foreach_add_scalar_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADD_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
 }
+fn _foreach_add_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_add")?;
+    record::check_out(out, "_foreach_add")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADD_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+}
 fn _foreach_sub_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -350,6 +718,18 @@ fn _foreach_sub_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SUB_SCALAR_.kernel(keys)?(keys, self_, scalar)
+}
+fn _foreach_sub_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sub")?;
+    record::check_out(out, "_foreach_sub")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SUB_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
 }
 fn _foreach_sub_list(
     keys: DispatchKeySet,
@@ -372,6 +752,20 @@ fn _foreach_sub_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SUB_LIST_.kernel(keys)?(keys, self_, other, alpha)
 }
+fn _foreach_sub_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    alpha: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sub")?;
+    record::check_out(other, "_foreach_sub")?;
+    record::check_out(out, "_foreach_sub")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SUB_LIST_OUT.kernel(keys)?(keys, self_, other, alpha, out)
+}
 fn _foreach_sub_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -390,6 +784,18 @@ fn _foreach_sub_scalar_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_SUB_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
+}
+fn _foreach_sub_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_sub")?;
+    record::check_out(out, "_foreach_sub")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_SUB_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
 }
 fn _foreach_mul_scalar(
     keys: DispatchKeySet,
@@ -410,6 +816,18 @@ fn _foreach_mul_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MUL_SCALAR_.kernel(keys)?(keys, self_, scalar)
 }
+fn _foreach_mul_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_mul")?;
+    record::check_out(out, "_foreach_mul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MUL_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
+}
 fn _foreach_mul_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -428,6 +846,19 @@ fn _foreach_mul_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MUL_LIST_.kernel(keys)?(keys, self_, other)
+}
+fn _foreach_mul_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_mul")?;
+    record::check_out(other, "_foreach_mul")?;
+    record::check_out(out, "_foreach_mul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MUL_LIST_OUT.kernel(keys)?(keys, self_, other, out)
 }
 fn _foreach_mul_scalar_list(
     keys: DispatchKeySet,
@@ -448,6 +879,18 @@ fn _foreach_mul_scalar_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MUL_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
 }
+fn _foreach_mul_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_mul")?;
+    record::check_out(out, "_foreach_mul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MUL_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+}
 fn _foreach_div_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -466,6 +909,18 @@ fn _foreach_div_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_DIV_SCALAR_.kernel(keys)?(keys, self_, scalar)
+}
+fn _foreach_div_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_div")?;
+    record::check_out(out, "_foreach_div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_DIV_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
 }
 fn _foreach_div_list(
     keys: DispatchKeySet,
@@ -486,6 +941,19 @@ fn _foreach_div_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_DIV_LIST_.kernel(keys)?(keys, self_, other)
 }
+fn _foreach_div_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_div")?;
+    record::check_out(other, "_foreach_div")?;
+    record::check_out(out, "_foreach_div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_DIV_LIST_OUT.kernel(keys)?(keys, self_, other, out)
+}
 fn _foreach_div_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -504,6 +972,18 @@ fn _foreach_div_scalar_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_DIV_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
+}
+fn _foreach_div_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_div")?;
+    record::check_out(out, "_foreach_div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_DIV_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
 }
 fn _foreach_clamp_min_scalar(
     keys: DispatchKeySet,
@@ -524,6 +1004,18 @@ fn _foreach_clamp_min_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MIN_SCALAR_.kernel(keys)?(keys, self_, scalar)
 }
+fn _foreach_clamp_min_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_min")?;
+    record::check_out(out, "_foreach_clamp_min")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MIN_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
+}
 fn _foreach_clamp_min_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -542,6 +1034,19 @@ fn _foreach_clamp_min_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MIN_LIST_.kernel(keys)?(keys, self_, other)
+}
+fn _foreach_clamp_min_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_min")?;
+    record::check_out(other, "_foreach_clamp_min")?;
+    record::check_out(out, "_foreach_clamp_min")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MIN_LIST_OUT.kernel(keys)?(keys, self_, other, out)
 }
 fn _foreach_clamp_min_scalar_list(
     keys: DispatchKeySet,
@@ -562,6 +1067,18 @@ fn _foreach_clamp_min_scalar_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MIN_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
 }
+fn _foreach_clamp_min_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_min")?;
+    record::check_out(out, "_foreach_clamp_min")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MIN_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+}
 fn _foreach_clamp_max_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -580,6 +1097,18 @@ fn _foreach_clamp_max_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MAX_SCALAR_.kernel(keys)?(keys, self_, scalar)
+}
+fn _foreach_clamp_max_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_max")?;
+    record::check_out(out, "_foreach_clamp_max")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MAX_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
 }
 fn _foreach_clamp_max_list(
     keys: DispatchKeySet,
@@ -600,6 +1129,19 @@ fn _foreach_clamp_max_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MAX_LIST_.kernel(keys)?(keys, self_, other)
 }
+fn _foreach_clamp_max_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_max")?;
+    record::check_out(other, "_foreach_clamp_max")?;
+    record::check_out(out, "_foreach_clamp_max")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MAX_LIST_OUT.kernel(keys)?(keys, self_, other, out)
+}
 fn _foreach_clamp_max_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -618,6 +1160,18 @@ fn _foreach_clamp_max_scalar_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_CLAMP_MAX_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
+}
+fn _foreach_clamp_max_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_clamp_max")?;
+    record::check_out(out, "_foreach_clamp_max")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_CLAMP_MAX_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
 }
 fn _foreach_maximum_scalar(
     keys: DispatchKeySet,
@@ -638,6 +1192,18 @@ fn _foreach_maximum_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MAXIMUM_SCALAR_.kernel(keys)?(keys, self_, scalar)
 }
+fn _foreach_maximum_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_maximum")?;
+    record::check_out(out, "_foreach_maximum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MAXIMUM_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
+}
 fn _foreach_maximum_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -656,6 +1222,19 @@ fn _foreach_maximum_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MAXIMUM_LIST_.kernel(keys)?(keys, self_, other)
+}
+fn _foreach_maximum_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_maximum")?;
+    record::check_out(other, "_foreach_maximum")?;
+    record::check_out(out, "_foreach_maximum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MAXIMUM_LIST_OUT.kernel(keys)?(keys, self_, other, out)
 }
 fn _foreach_maximum_scalar_list(
     keys: DispatchKeySet,
@@ -676,6 +1255,18 @@ fn _foreach_maximum_scalar_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MAXIMUM_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
 }
+fn _foreach_maximum_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_maximum")?;
+    record::check_out(out, "_foreach_maximum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MAXIMUM_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
+}
 fn _foreach_minimum_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -694,6 +1285,18 @@ fn _foreach_minimum_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MINIMUM_SCALAR_.kernel(keys)?(keys, self_, scalar)
+}
+fn _foreach_minimum_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalar: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_minimum")?;
+    record::check_out(out, "_foreach_minimum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MINIMUM_SCALAR_OUT.kernel(keys)?(keys, self_, scalar, out)
 }
 fn _foreach_minimum_list(
     keys: DispatchKeySet,
@@ -714,6 +1317,19 @@ fn _foreach_minimum_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MINIMUM_LIST_.kernel(keys)?(keys, self_, other)
 }
+fn _foreach_minimum_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_minimum")?;
+    record::check_out(other, "_foreach_minimum")?;
+    record::check_out(out, "_foreach_minimum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MINIMUM_LIST_OUT.kernel(keys)?(keys, self_, other, out)
+}
 fn _foreach_minimum_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -732,6 +1348,18 @@ fn _foreach_minimum_scalar_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MINIMUM_SCALAR_LIST_.kernel(keys)?(keys, self_, scalars)
+}
+fn _foreach_minimum_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_minimum")?;
+    record::check_out(out, "_foreach_minimum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MINIMUM_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, scalars, out)
 }
 fn _foreach_pow_scalar(
     keys: DispatchKeySet,
@@ -752,6 +1380,18 @@ fn _foreach_pow_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_POW_SCALAR_.kernel(keys)?(keys, self_, exponent)
 }
+fn _foreach_pow_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    exponent: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_pow")?;
+    record::check_out(out, "_foreach_pow")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_POW_SCALAR_OUT.kernel(keys)?(keys, self_, exponent, out)
+}
 fn _foreach_pow_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -771,6 +1411,19 @@ fn _foreach_pow_list_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_POW_LIST_.kernel(keys)?(keys, self_, exponent)
 }
+fn _foreach_pow_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    exponent: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_pow")?;
+    record::check_out(exponent, "_foreach_pow")?;
+    record::check_out(out, "_foreach_pow")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_POW_LIST_OUT.kernel(keys)?(keys, self_, exponent, out)
+}
 fn _foreach_pow_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -789,6 +1442,18 @@ fn _foreach_pow_scalar_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_POW_SCALAR_LIST_.kernel(keys)?(keys, self_, exponent)
+}
+fn _foreach_pow_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    exponent: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_pow")?;
+    record::check_out(out, "_foreach_pow")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_POW_SCALAR_LIST_OUT.kernel(keys)?(keys, self_, exponent, out)
 }
 fn _foreach_add(
     keys: DispatchKeySet,
@@ -811,6 +1476,20 @@ fn _foreach_add_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADD_.kernel(keys)?(keys, self_, other, alpha)
 }
+fn _foreach_add_tensor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &Tensor,
+    alpha: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_add")?;
+    record::check_out(&[other], "_foreach_add")?;
+    record::check_out(out, "_foreach_add")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADD_TENSOR_OUT.kernel(keys)?(keys, self_, other, alpha, out)
+}
 fn _foreach_mul(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -826,6 +1505,19 @@ fn _foreach_mul_(keys: DispatchKeySet, self_: &[&Tensor], other: &Tensor) -> Res
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_MUL_.kernel(keys)?(keys, self_, other)
 }
+fn _foreach_mul_tensor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &Tensor,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_mul")?;
+    record::check_out(&[other], "_foreach_mul")?;
+    record::check_out(out, "_foreach_mul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_MUL_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
+}
 fn _foreach_div(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -840,6 +1532,19 @@ fn _foreach_div(
 fn _foreach_div_(keys: DispatchKeySet, self_: &[&Tensor], other: &Tensor) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_DIV_.kernel(keys)?(keys, self_, other)
+}
+fn _foreach_div_tensor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    other: &Tensor,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_div")?;
+    record::check_out(&[other], "_foreach_div")?;
+    record::check_out(out, "_foreach_div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_DIV_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
 }
 fn _foreach_pow_scalar_and_tensor(
     keys: DispatchKeySet,
@@ -875,6 +1580,23 @@ fn _foreach_addcmul_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADDCMUL_SCALAR_.kernel(keys)?(keys, self_, tensor1, tensor2, value)
 }
+fn _foreach_addcmul_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    value: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcmul")?;
+    record::check_out(tensor1, "_foreach_addcmul")?;
+    record::check_out(tensor2, "_foreach_addcmul")?;
+    record::check_out(out, "_foreach_addcmul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCMUL_SCALAR_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, value, out)
+}
 fn _foreach_addcmul_scalar_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -900,6 +1622,23 @@ fn _foreach_addcmul_scalar_list_(
     op::_FOREACH_ADDCMUL_SCALAR_LIST_
         .kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
 }
+fn _foreach_addcmul_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcmul")?;
+    record::check_out(tensor1, "_foreach_addcmul")?;
+    record::check_out(tensor2, "_foreach_addcmul")?;
+    record::check_out(out, "_foreach_addcmul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCMUL_SCALAR_LIST_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+}
 fn _foreach_addcmul(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -923,6 +1662,24 @@ fn _foreach_addcmul_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADDCMUL_.kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
 }
+fn _foreach_addcmul_tensor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    scalars: &Tensor,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcmul")?;
+    record::check_out(tensor1, "_foreach_addcmul")?;
+    record::check_out(tensor2, "_foreach_addcmul")?;
+    record::check_out(&[scalars], "_foreach_addcmul")?;
+    record::check_out(out, "_foreach_addcmul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCMUL_TENSOR_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+}
 fn _foreach_addcdiv_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -945,6 +1702,23 @@ fn _foreach_addcdiv_scalar_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADDCDIV_SCALAR_.kernel(keys)?(keys, self_, tensor1, tensor2, value)
+}
+fn _foreach_addcdiv_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    value: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcdiv")?;
+    record::check_out(tensor1, "_foreach_addcdiv")?;
+    record::check_out(tensor2, "_foreach_addcdiv")?;
+    record::check_out(out, "_foreach_addcdiv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCDIV_SCALAR_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, value, out)
 }
 fn _foreach_addcdiv_scalar_list(
     keys: DispatchKeySet,
@@ -971,6 +1745,23 @@ fn _foreach_addcdiv_scalar_list_(
     op::_FOREACH_ADDCDIV_SCALAR_LIST_
         .kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
 }
+fn _foreach_addcdiv_scalar_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    scalars: &[Scalar],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcdiv")?;
+    record::check_out(tensor1, "_foreach_addcdiv")?;
+    record::check_out(tensor2, "_foreach_addcdiv")?;
+    record::check_out(out, "_foreach_addcdiv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCDIV_SCALAR_LIST_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+}
 fn _foreach_addcdiv(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -994,6 +1785,24 @@ fn _foreach_addcdiv_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_ADDCDIV_.kernel(keys)?(keys, self_, tensor1, tensor2, scalars)
 }
+fn _foreach_addcdiv_tensor_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensor1: &[&Tensor],
+    tensor2: &[&Tensor],
+    scalars: &Tensor,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_addcdiv")?;
+    record::check_out(tensor1, "_foreach_addcdiv")?;
+    record::check_out(tensor2, "_foreach_addcdiv")?;
+    record::check_out(&[scalars], "_foreach_addcdiv")?;
+    record::check_out(out, "_foreach_addcdiv")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_ADDCDIV_TENSOR_OUT
+        .kernel(keys)?(keys, self_, tensor1, tensor2, scalars, out)
+}
 fn _foreach_lerp_list(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -1014,6 +1823,21 @@ fn _foreach_lerp_list_(
 ) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LERP_LIST_.kernel(keys)?(keys, self_, tensors1, weights)
+}
+fn _foreach_lerp_list_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensors1: &[&Tensor],
+    weights: &[&Tensor],
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_lerp")?;
+    record::check_out(tensors1, "_foreach_lerp")?;
+    record::check_out(weights, "_foreach_lerp")?;
+    record::check_out(out, "_foreach_lerp")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LERP_LIST_OUT.kernel(keys)?(keys, self_, tensors1, weights, out)
 }
 fn _foreach_lerp_scalar(
     keys: DispatchKeySet,
@@ -1036,6 +1860,20 @@ fn _foreach_lerp_scalar_(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     op::_FOREACH_LERP_SCALAR_.kernel(keys)?(keys, self_, tensors1, weight)
 }
+fn _foreach_lerp_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    tensors1: &[&Tensor],
+    weight: Scalar,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_lerp")?;
+    record::check_out(tensors1, "_foreach_lerp")?;
+    record::check_out(out, "_foreach_lerp")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_LERP_SCALAR_OUT.kernel(keys)?(keys, self_, tensors1, weight, out)
+}
 fn _foreach_norm_scalar(
     keys: DispatchKeySet,
     self_: &[&Tensor],
@@ -1047,6 +1885,19 @@ fn _foreach_norm_scalar(
         "ForeachNormBackward0",
         op::_FOREACH_NORM_SCALAR.kernel(keys)?(keys, self_, ord, dtype)?,
     )
+}
+fn _foreach_norm_scalar_out(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    ord: Scalar,
+    dtype: Option<DType>,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(self_, "_foreach_norm")?;
+    record::check_out(out, "_foreach_norm")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_FOREACH_NORM_SCALAR_OUT.kernel(keys)?(keys, self_, ord, dtype, out)
 }
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1062,6 +1913,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ABS_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_abs_out as op::_ForeachAbsOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ACOS,
         DispatchKey::Autograd,
         &(_foreach_acos as op::_ForeachAcosFn),
@@ -1071,6 +1928,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ACOS_,
         DispatchKey::Autograd,
         &(_foreach_acos_ as op::_ForeachAcosFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ACOS_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_acos_out as op::_ForeachAcosOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1086,6 +1949,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ASIN_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_asin_out as op::_ForeachAsinOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ATAN,
         DispatchKey::Autograd,
         &(_foreach_atan as op::_ForeachAtanFn),
@@ -1095,6 +1964,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ATAN_,
         DispatchKey::Autograd,
         &(_foreach_atan_ as op::_ForeachAtanFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ATAN_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_atan_out as op::_ForeachAtanOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1110,6 +1985,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CEIL_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_ceil_out as op::_ForeachCeilOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_COS,
         DispatchKey::Autograd,
         &(_foreach_cos as op::_ForeachCosFn),
@@ -1119,6 +2000,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_COS_,
         DispatchKey::Autograd,
         &(_foreach_cos_ as op::_ForeachCosFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_COS_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_cos_out as op::_ForeachCosOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1134,6 +2021,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_COSH_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_cosh_out as op::_ForeachCoshOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ERF,
         DispatchKey::Autograd,
         &(_foreach_erf as op::_ForeachErfFn),
@@ -1143,6 +2036,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ERF_,
         DispatchKey::Autograd,
         &(_foreach_erf_ as op::_ForeachErfFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ERF_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_erf_out as op::_ForeachErfOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1158,6 +2057,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ERFC_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_erfc_out as op::_ForeachErfcOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_EXP,
         DispatchKey::Autograd,
         &(_foreach_exp as op::_ForeachExpFn),
@@ -1167,6 +2072,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_EXP_,
         DispatchKey::Autograd,
         &(_foreach_exp_ as op::_ForeachExpFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_EXP_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_exp_out as op::_ForeachExpOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1182,6 +2093,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_EXPM1_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_expm1_out as op::_ForeachExpm1OutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_FLOOR,
         DispatchKey::Autograd,
         &(_foreach_floor as op::_ForeachFloorFn),
@@ -1191,6 +2108,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_FLOOR_,
         DispatchKey::Autograd,
         &(_foreach_floor_ as op::_ForeachFloorFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_FLOOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_floor_out as op::_ForeachFloorOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1206,6 +2129,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_FRAC_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_frac_out as op::_ForeachFracOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LGAMMA,
         DispatchKey::Autograd,
         &(_foreach_lgamma as op::_ForeachLgammaFn),
@@ -1215,6 +2144,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LGAMMA_,
         DispatchKey::Autograd,
         &(_foreach_lgamma_ as op::_ForeachLgammaFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LGAMMA_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_lgamma_out as op::_ForeachLgammaOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1230,6 +2165,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LOG_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_log_out as op::_ForeachLogOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LOG10,
         DispatchKey::Autograd,
         &(_foreach_log10 as op::_ForeachLog10Fn),
@@ -1239,6 +2180,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LOG10_,
         DispatchKey::Autograd,
         &(_foreach_log10_ as op::_ForeachLog10Fn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LOG10_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_log10_out as op::_ForeachLog10OutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1254,6 +2201,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LOG1P_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_log1p_out as op::_ForeachLog1pOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LOG2,
         DispatchKey::Autograd,
         &(_foreach_log2 as op::_ForeachLog2Fn),
@@ -1263,6 +2216,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_LOG2_,
         DispatchKey::Autograd,
         &(_foreach_log2_ as op::_ForeachLog2Fn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_LOG2_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_log2_out as op::_ForeachLog2OutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1278,6 +2237,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_NEG_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_neg_out as op::_ForeachNegOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_RECIPROCAL,
         DispatchKey::Autograd,
         &(_foreach_reciprocal as op::_ForeachReciprocalFn),
@@ -1287,6 +2252,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_RECIPROCAL_,
         DispatchKey::Autograd,
         &(_foreach_reciprocal_ as op::_ForeachReciprocalFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_RECIPROCAL_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_reciprocal_out as op::_ForeachReciprocalOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1302,6 +2273,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ROUND_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_round_out as op::_ForeachRoundOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_RSQRT,
         DispatchKey::Autograd,
         &(_foreach_rsqrt as op::_ForeachRsqrtFn),
@@ -1311,6 +2288,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_RSQRT_,
         DispatchKey::Autograd,
         &(_foreach_rsqrt_ as op::_ForeachRsqrtFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_RSQRT_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_rsqrt_out as op::_ForeachRsqrtOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1326,6 +2309,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SIGMOID_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sigmoid_out as op::_ForeachSigmoidOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SIGN,
         DispatchKey::Autograd,
         &(_foreach_sign as op::_ForeachSignFn),
@@ -1335,6 +2324,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SIGN_,
         DispatchKey::Autograd,
         &(_foreach_sign_ as op::_ForeachSignFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SIGN_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sign_out as op::_ForeachSignOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1350,6 +2345,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SIN_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sin_out as op::_ForeachSinOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SINH,
         DispatchKey::Autograd,
         &(_foreach_sinh as op::_ForeachSinhFn),
@@ -1359,6 +2360,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SINH_,
         DispatchKey::Autograd,
         &(_foreach_sinh_ as op::_ForeachSinhFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SINH_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sinh_out as op::_ForeachSinhOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1374,6 +2381,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SQRT_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sqrt_out as op::_ForeachSqrtOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_TAN,
         DispatchKey::Autograd,
         &(_foreach_tan as op::_ForeachTanFn),
@@ -1383,6 +2396,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_TAN_,
         DispatchKey::Autograd,
         &(_foreach_tan_ as op::_ForeachTanFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_TAN_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_tan_out as op::_ForeachTanOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1398,6 +2417,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_TANH_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_tanh_out as op::_ForeachTanhOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_TRUNC,
         DispatchKey::Autograd,
         &(_foreach_trunc as op::_ForeachTruncFn),
@@ -1407,6 +2432,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_TRUNC_,
         DispatchKey::Autograd,
         &(_foreach_trunc_ as op::_ForeachTruncFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_TRUNC_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_trunc_out as op::_ForeachTruncOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1422,6 +2453,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADD_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_add_scalar_out as op::_ForeachAddScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADD_LIST,
         DispatchKey::Autograd,
         &(_foreach_add_list as op::_ForeachAddListFn),
@@ -1431,6 +2468,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADD_LIST_,
         DispatchKey::Autograd,
         &(_foreach_add_list_ as op::_ForeachAddListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADD_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_add_list_out as op::_ForeachAddListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1446,6 +2489,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADD_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_add_scalar_list_out as op::_ForeachAddScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SUB_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_sub_scalar as op::_ForeachSubScalarFn),
@@ -1455,6 +2504,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SUB_SCALAR_,
         DispatchKey::Autograd,
         &(_foreach_sub_scalar_ as op::_ForeachSubScalarFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SUB_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sub_scalar_out as op::_ForeachSubScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1470,6 +2525,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_SUB_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sub_list_out as op::_ForeachSubListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_SUB_SCALAR_LIST,
         DispatchKey::Autograd,
         &(_foreach_sub_scalar_list as op::_ForeachSubScalarListFn),
@@ -1479,6 +2540,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_SUB_SCALAR_LIST_,
         DispatchKey::Autograd,
         &(_foreach_sub_scalar_list_ as op::_ForeachSubScalarListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_SUB_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_sub_scalar_list_out as op::_ForeachSubScalarListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1494,6 +2561,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_mul_scalar_out as op::_ForeachMulScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MUL_LIST,
         DispatchKey::Autograd,
         &(_foreach_mul_list as op::_ForeachMulListFn),
@@ -1503,6 +2576,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MUL_LIST_,
         DispatchKey::Autograd,
         &(_foreach_mul_list_ as op::_ForeachMulListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MUL_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_mul_list_out as op::_ForeachMulListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1518,6 +2597,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_mul_scalar_list_out as op::_ForeachMulScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_div_scalar as op::_ForeachDivScalarFn),
@@ -1527,6 +2612,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_SCALAR_,
         DispatchKey::Autograd,
         &(_foreach_div_scalar_ as op::_ForeachDivScalarFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_div_scalar_out as op::_ForeachDivScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1542,6 +2633,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_DIV_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_div_list_out as op::_ForeachDivListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV_SCALAR_LIST,
         DispatchKey::Autograd,
         &(_foreach_div_scalar_list as op::_ForeachDivScalarListFn),
@@ -1551,6 +2648,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_SCALAR_LIST_,
         DispatchKey::Autograd,
         &(_foreach_div_scalar_list_ as op::_ForeachDivScalarListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_div_scalar_list_out as op::_ForeachDivScalarListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1566,6 +2669,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MIN_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_min_scalar_out as op::_ForeachClampMinScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MIN_LIST,
         DispatchKey::Autograd,
         &(_foreach_clamp_min_list as op::_ForeachClampMinListFn),
@@ -1575,6 +2684,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MIN_LIST_,
         DispatchKey::Autograd,
         &(_foreach_clamp_min_list_ as op::_ForeachClampMinListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MIN_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_min_list_out as op::_ForeachClampMinListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1590,6 +2705,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MIN_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_min_scalar_list_out as op::_ForeachClampMinScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MAX_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_clamp_max_scalar as op::_ForeachClampMaxScalarFn),
@@ -1599,6 +2720,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MAX_SCALAR_,
         DispatchKey::Autograd,
         &(_foreach_clamp_max_scalar_ as op::_ForeachClampMaxScalarFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MAX_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_max_scalar_out as op::_ForeachClampMaxScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1614,6 +2741,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_CLAMP_MAX_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_max_list_out as op::_ForeachClampMaxListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_CLAMP_MAX_SCALAR_LIST,
         DispatchKey::Autograd,
         &(_foreach_clamp_max_scalar_list as op::_ForeachClampMaxScalarListFn),
@@ -1623,6 +2756,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_,
         DispatchKey::Autograd,
         &(_foreach_clamp_max_scalar_list_ as op::_ForeachClampMaxScalarListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_CLAMP_MAX_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_clamp_max_scalar_list_out as op::_ForeachClampMaxScalarListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1638,6 +2777,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MAXIMUM_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_maximum_scalar_out as op::_ForeachMaximumScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MAXIMUM_LIST,
         DispatchKey::Autograd,
         &(_foreach_maximum_list as op::_ForeachMaximumListFn),
@@ -1647,6 +2792,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MAXIMUM_LIST_,
         DispatchKey::Autograd,
         &(_foreach_maximum_list_ as op::_ForeachMaximumListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MAXIMUM_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_maximum_list_out as op::_ForeachMaximumListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1662,6 +2813,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MAXIMUM_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_maximum_scalar_list_out as op::_ForeachMaximumScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MINIMUM_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_minimum_scalar as op::_ForeachMinimumScalarFn),
@@ -1671,6 +2828,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MINIMUM_SCALAR_,
         DispatchKey::Autograd,
         &(_foreach_minimum_scalar_ as op::_ForeachMinimumScalarFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MINIMUM_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_minimum_scalar_out as op::_ForeachMinimumScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1686,6 +2849,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MINIMUM_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_minimum_list_out as op::_ForeachMinimumListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_MINIMUM_SCALAR_LIST,
         DispatchKey::Autograd,
         &(_foreach_minimum_scalar_list as op::_ForeachMinimumScalarListFn),
@@ -1695,6 +2864,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_MINIMUM_SCALAR_LIST_,
         DispatchKey::Autograd,
         &(_foreach_minimum_scalar_list_ as op::_ForeachMinimumScalarListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_MINIMUM_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_minimum_scalar_list_out as op::_ForeachMinimumScalarListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1710,6 +2885,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_POW_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_pow_scalar_out as op::_ForeachPowScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_POW_LIST,
         DispatchKey::Autograd,
         &(_foreach_pow_list as op::_ForeachPowListFn),
@@ -1719,6 +2900,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_POW_LIST_,
         DispatchKey::Autograd,
         &(_foreach_pow_list_ as op::_ForeachPowListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_POW_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_pow_list_out as op::_ForeachPowListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1734,6 +2921,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_POW_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_pow_scalar_list_out as op::_ForeachPowScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADD,
         DispatchKey::Autograd,
         &(_foreach_add as op::_ForeachAddFn),
@@ -1743,6 +2936,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADD_,
         DispatchKey::Autograd,
         &(_foreach_add_ as op::_ForeachAddFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADD_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_add_tensor_out as op::_ForeachAddTensorOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1758,6 +2957,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_MUL_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_mul_tensor_out as op::_ForeachMulTensorOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_DIV,
         DispatchKey::Autograd,
         &(_foreach_div as op::_ForeachDivFn),
@@ -1767,6 +2972,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_DIV_,
         DispatchKey::Autograd,
         &(_foreach_div_ as op::_ForeachDivFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_DIV_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_div_tensor_out as op::_ForeachDivTensorOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1788,6 +2999,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCMUL_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcmul_scalar_out as op::_ForeachAddcmulScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCMUL_SCALAR_LIST,
         DispatchKey::Autograd,
         &(_foreach_addcmul_scalar_list as op::_ForeachAddcmulScalarListFn),
@@ -1797,6 +3014,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCMUL_SCALAR_LIST_,
         DispatchKey::Autograd,
         &(_foreach_addcmul_scalar_list_ as op::_ForeachAddcmulScalarListFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCMUL_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcmul_scalar_list_out as op::_ForeachAddcmulScalarListOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1812,6 +3035,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCMUL_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcmul_tensor_out as op::_ForeachAddcmulTensorOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCDIV_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_addcdiv_scalar as op::_ForeachAddcdivScalarFn),
@@ -1821,6 +3050,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCDIV_SCALAR_,
         DispatchKey::Autograd,
         &(_foreach_addcdiv_scalar_ as op::_ForeachAddcdivScalarFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCDIV_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcdiv_scalar_out as op::_ForeachAddcdivScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1836,6 +3071,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_ADDCDIV_SCALAR_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcdiv_scalar_list_out as op::_ForeachAddcdivScalarListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_ADDCDIV,
         DispatchKey::Autograd,
         &(_foreach_addcdiv as op::_ForeachAddcdivFn),
@@ -1845,6 +3086,12 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_ADDCDIV_,
         DispatchKey::Autograd,
         &(_foreach_addcdiv_ as op::_ForeachAddcdivFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ADDCDIV_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_addcdiv_tensor_out as op::_ForeachAddcdivTensorOutFn),
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
@@ -1860,6 +3107,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LERP_LIST_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_lerp_list_out as op::_ForeachLerpListOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_LERP_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_lerp_scalar as op::_ForeachLerpScalarFn),
@@ -1872,9 +3125,21 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/foreach.rs",
     ),
     Registration::new(
+        &op::_FOREACH_LERP_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_lerp_scalar_out as op::_ForeachLerpScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
         &op::_FOREACH_NORM_SCALAR,
         DispatchKey::Autograd,
         &(_foreach_norm_scalar as op::_ForeachNormScalarFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_NORM_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(_foreach_norm_scalar_out as op::_ForeachNormScalarOutFn),
         "autograd/src/generated/foreach.rs",
     ),
 ];

@@ -35,6 +35,12 @@ fn _conj_physical(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn _conj_physical_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "_conj_physical")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_CONJ_PHYSICAL_OUT.kernel(keys)?(keys, self_, out)
+}
 /// Backward of `exp(Tensor self) -> Tensor`.
 ///
 /// self: `grad * result.conj()`
@@ -1148,6 +1154,12 @@ fn relu_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
         result: SavedVariable::output(true, self_, 0)?,
     };
     record::rebase_history(self_, &record::node(edges, function))
+}
+fn relu_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "relu")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::RELU_OUT.kernel(keys)?(keys, self_, out)
 }
 /// Backward of `gelu(Tensor self, *, str approximate='none') -> Tensor`.
 ///
@@ -2369,6 +2381,18 @@ fn add_scalar_(
     let function = AddBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
 }
+fn add_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "add")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ADD_SCALAR_OUT.kernel(keys)?(keys, self_, other, alpha, out)
+}
 /// Backward of `sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 ///
 /// self: `grad`
@@ -2504,6 +2528,18 @@ fn sub_scalar_(
     call()?;
     let function = SubBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
+}
+fn sub_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "sub")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SUB_SCALAR_OUT.kernel(keys)?(keys, self_, other, alpha, out)
 }
 /// Backward of `rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 ///
@@ -2747,6 +2783,17 @@ fn mul_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()
     let function = MulBackward1 { other: saved_other };
     record::rebase_history(self_, &record::node(edges, function))
 }
+fn mul_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "mul")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MUL_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
+}
 /// Backward of `div.Tensor(Tensor self, Tensor other) -> Tensor`.
 ///
 /// self: `grad / other.conj()`
@@ -2885,6 +2932,17 @@ fn div_scalar_(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()
     call()?;
     let function = DivBackward1 { other: saved_other };
     record::rebase_history(self_, &record::node(edges, function))
+}
+fn div_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::DIV_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
 }
 /// Backward of `div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor`.
 ///
@@ -3065,6 +3123,18 @@ fn div_scalar_mode_(
         rounding_mode: saved_rounding_mode,
     };
     record::rebase_history(self_, &record::node(edges, function))
+}
+fn div_scalar_mode_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    rounding_mode: Option<&str>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "div")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::DIV_SCALAR_MODE_OUT.kernel(keys)?(keys, self_, other, rounding_mode, out)
 }
 /// Backward of `maximum(Tensor self, Tensor other) -> Tensor`.
 ///
@@ -4276,6 +4346,18 @@ fn masked_fill_scalar_(
     };
     record::rebase_history(self_, &record::node(edges, function))
 }
+fn masked_fill_scalar_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mask, out], "masked_fill")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MASKED_FILL_SCALAR_OUT.kernel(keys)?(keys, self_, mask, value, out)
+}
 /// Backward of `masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor`.
 ///
 /// self: `masked_fill_scalar(grad, mask, 0)`
@@ -4351,6 +4433,18 @@ fn masked_fill_(
         mask: saved_mask,
     };
     record::rebase_history(self_, &record::node(edges, function))
+}
+fn masked_fill_tensor_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    value: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mask, value, out], "masked_fill")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::MASKED_FILL_TENSOR_OUT.kernel(keys)?(keys, self_, mask, value, out)
 }
 /// Backward of `pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`.
 ///
@@ -9663,6 +9757,17 @@ fn celu(keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn celu_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "celu")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::CELU_OUT.kernel(keys)?(keys, self_, alpha, out)
+}
 /// Backward of `log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)`.
 ///
 /// self: `log_sigmoid_backward(grad, self, buffer)`
@@ -10423,6 +10528,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::_CONJ_PHYSICAL_OUT,
+        DispatchKey::Autograd,
+        &(_conj_physical_out as op::_ConjPhysicalOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::EXP,
         DispatchKey::Autograd,
         &(exp as op::ExpFn),
@@ -10741,6 +10852,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::RELU_OUT,
+        DispatchKey::Autograd,
+        &(relu_out as op::ReluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::GELU,
         DispatchKey::Autograd,
         &(gelu as op::GeluFn),
@@ -10981,6 +11098,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::ADD_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(add_scalar_out as op::AddScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::SUB,
         DispatchKey::Autograd,
         &(sub as op::SubFn),
@@ -11008,6 +11131,12 @@ static KERNELS: &[Registration] = &[
         &op::SUB_SCALAR_,
         DispatchKey::Autograd,
         &(sub_scalar_ as op::SubScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SUB_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(sub_scalar_out as op::SubScalarOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -11065,6 +11194,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::MUL_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(mul_scalar_out as op::MulScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::DIV,
         DispatchKey::Autograd,
         &(div as op::DivFn),
@@ -11095,6 +11230,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::DIV_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(div_scalar_out as op::DivScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::DIV_TENSOR_MODE,
         DispatchKey::Autograd,
         &(div_tensor_mode as op::DivTensorModeFn),
@@ -11122,6 +11263,12 @@ static KERNELS: &[Registration] = &[
         &op::DIV_SCALAR_MODE_,
         DispatchKey::Autograd,
         &(div_scalar_mode_ as op::DivScalarModeFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::DIV_SCALAR_MODE_OUT,
+        DispatchKey::Autograd,
+        &(div_scalar_mode_out as op::DivScalarModeOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -11353,6 +11500,12 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::MASKED_FILL_SCALAR_OUT,
+        DispatchKey::Autograd,
+        &(masked_fill_scalar_out as op::MaskedFillScalarOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::MASKED_FILL,
         DispatchKey::Autograd,
         &(masked_fill as op::MaskedFillFn),
@@ -11362,6 +11515,12 @@ static KERNELS: &[Registration] = &[
         &op::MASKED_FILL_,
         DispatchKey::Autograd,
         &(masked_fill_ as op::MaskedFillFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::MASKED_FILL_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(masked_fill_tensor_out as op::MaskedFillTensorOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -12574,6 +12733,12 @@ static KERNELS: &[Registration] = &[
         &op::CELU,
         DispatchKey::Autograd,
         &(celu as op::CeluFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU_OUT,
+        DispatchKey::Autograd,
+        &(celu_out as op::CeluOutFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(

@@ -582,6 +582,19 @@ fn uniform(
     }
     Ok(result)
 }
+fn uniform_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    from: f64,
+    to: f64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "uniform")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::UNIFORM_OUT.kernel(keys)?(keys, self_, from, to, generator, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::UNIFORM_,
@@ -683,6 +696,12 @@ static KERNELS: &[Registration] = &[
         &op::UNIFORM,
         DispatchKey::Autograd,
         &(uniform as op::UniformFn),
+        "autograd/src/generated/random.rs",
+    ),
+    Registration::new(
+        &op::UNIFORM_OUT,
+        DispatchKey::Autograd,
+        &(uniform_out as op::UniformOutFn),
         "autograd/src/generated/random.rs",
     ),
 ];

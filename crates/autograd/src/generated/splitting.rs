@@ -58,6 +58,19 @@ fn unsafe_split(
     }
     Ok(result)
 }
+fn unsafe_split_tensor_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    split_size: i64,
+    dim: i64,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(&[self_], "unsafe_split")?;
+    record::check_out(out, "unsafe_split")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::UNSAFE_SPLIT_TENSOR_OUT.kernel(keys)?(keys, self_, split_size, dim, out)
+}
 /// Backward of `unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`.
 ///
 /// self: `split_with_sizes_backward(grads, self.sizes(), self.options(), split_sizes, dim)`
@@ -113,6 +126,19 @@ fn unsafe_split_with_sizes(
     }
     Ok(result)
 }
+fn unsafe_split_with_sizes_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+    out: &[&Tensor],
+) -> Result<()> {
+    record::check_out(&[self_], "unsafe_split_with_sizes")?;
+    record::check_out(out, "unsafe_split_with_sizes")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::UNSAFE_SPLIT_WITH_SIZES_OUT.kernel(keys)?(keys, self_, split_sizes, dim, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::UNSAFE_SPLIT,
@@ -121,9 +147,21 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/splitting.rs",
     ),
     Registration::new(
+        &op::UNSAFE_SPLIT_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(unsafe_split_tensor_out as op::UnsafeSplitTensorOutFn),
+        "autograd/src/generated/splitting.rs",
+    ),
+    Registration::new(
         &op::UNSAFE_SPLIT_WITH_SIZES,
         DispatchKey::Autograd,
         &(unsafe_split_with_sizes as op::UnsafeSplitWithSizesFn),
+        "autograd/src/generated/splitting.rs",
+    ),
+    Registration::new(
+        &op::UNSAFE_SPLIT_WITH_SIZES_OUT,
+        DispatchKey::Autograd,
+        &(unsafe_split_with_sizes_out as op::UnsafeSplitWithSizesOutFn),
         "autograd/src/generated/splitting.rs",
     ),
 ];

@@ -169,6 +169,17 @@ fn _unsafe_view(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Te
     }
     Ok(result)
 }
+fn _unsafe_view_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "_unsafe_view")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_UNSAFE_VIEW_OUT.kernel(keys)?(keys, self_, size, out)
+}
 /// Backward of `_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)`.
 ///
 /// self: `grad.reshape(self.sizes())`
@@ -1098,6 +1109,12 @@ static KERNELS: &[Registration] = &[
         &op::_UNSAFE_VIEW,
         DispatchKey::Autograd,
         &(_unsafe_view as op::_UnsafeViewFn),
+        "autograd/src/generated/view.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_VIEW_OUT,
+        DispatchKey::Autograd,
+        &(_unsafe_view_out as op::_UnsafeViewOutFn),
         "autograd/src/generated/view.rs",
     ),
     Registration::new(

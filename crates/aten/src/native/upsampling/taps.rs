@@ -161,3 +161,32 @@ fn lanczos(x: f64) -> f64 {
     let sinc = |x: f64| if x == 0.0 { 1.0 } else { (x * std::f64::consts::PI).sin() / (x * std::f64::consts::PI) };
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_sum_to_one_and_stay_inside() {
+        for (input, output) in [(4, 9), (9, 4), (5, 5), (1, 3), (7, 1)] {
+            for scale in [None, Some(1.7), Some(0.3)] {
+                for align_corners in [false, true] {
+                    for kind in [Kind::Linear, Kind::Cubic, Kind::LinearAa, Kind::CubicAa, Kind::LanczosAa] {
+                        let line = Line { input, output, scale, align_corners, wide: true, weights: DType::F64 };
+                        let taps = line.taps(kind);
+                        assert_eq!(taps.len(), output);
+                        for o in 0..output {
+                            let (indices, weights) = taps.of(o);
+                            assert!(indices.iter().all(|&i| i < input));
+                            let sum: f64 = weights.iter().sum();
+                            assert!(
+                                indices.is_empty() || (sum - 1.0).abs() < 1e-12,
+                                "{input} {output} {scale:?} {sum}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
