@@ -142,6 +142,9 @@ use plan::Plan;
 /// history, with wrappers of its own where it needs them.
 const BY_HAND: [&str; 4] = ["detach_", "resize_", "resize_as_", "set_"];
 
+/// Operators without a gradient whose in-place forms upstream does not record at all: the tensor keeps the node that it had.
+const UNRECORDED: [&str; 4] = ["logical_and_", "logical_not_", "logical_or_", "logical_xor_"];
+
 /// The operators that formulas may call.
 pub fn operators(entries: &[Entry]) -> Operators {
     Operators::new(entries.iter().flat_map(|entry| &entry.operators).map(|op| &op.schema))
@@ -158,7 +161,10 @@ pub fn family(name: &str, entries: &[&Entry], operators: &Operators) -> Result<O
         match &entry.gradient {
             Gradient::Implicit => {}
             Gradient::None => {
-                let writes = |op: &&Operator| op.form == Form::InPlace && !BY_HAND.contains(&op.schema.name.as_str());
+                let writes = |op: &&Operator| {
+                    let name = op.schema.name.as_str();
+                    op.form == Form::InPlace && !BY_HAND.contains(&name) && !UNRECORDED.contains(&name)
+                };
                 for op in entry.operators.iter().filter(writes) {
                     items.push_str(&wrapper::overwrite(op));
                     registered.push(op);

@@ -45,7 +45,8 @@ pub fn each(op: &Operator, grad_fn: &str) -> String {
     let call = format!("op::{}.kernel(keys)?(keys, {})", static_name(&op.stem), args.join(", "));
     let body = match op.form {
         Form::Functional => format!("{KEYS} record::gather({grad_fn:?}, {call}?)"),
-        Form::InPlace | Form::Out => format!("{KEYS} {call}"),
+        Form::InPlace => format!("{KEYS} {call}"),
+        Form::Out => out(op),
     };
     function(op, &body)
 }

@@ -22,6 +22,9 @@ pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
 
 /// `conj_physical` in place.
 pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    if !self_.is_complex() {
+        return Ok(());
+    }
     let out = Out::InPlace(self_);
     let column = |device| Ok(&kernels::pointwise(device)?.conj_physical);
     iterate::run(iterate::unary(out, self_)?, out, "conj_cpu", column).map(drop)

@@ -120,7 +120,7 @@ pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tenso
         let d = wrap_dim(dim, self_.dim())?;
         tensor_core::check_index!(
             self_.dim() == 0 || self_.sizes()[d] != 0,
-            "aminmax(): Expected reduction dim {d} to have non-zero size."
+            "aminmax: Expected reduction dim {d} to have non-zero size."
         );
     } else {
         check!(
@@ -157,5 +157,10 @@ pub fn diff(self_: &Tensor, n: i64, dim: i64, prepend: Option<&Tensor>, append: 
         let (from, to) = (ops::narrow(&x, d, 0, left)?, ops::narrow(&x, d, size - left, left)?);
         x = if x.dtype() == DType::Bool { ops::logical_xor(&to, &from)? } else { ops::sub(&to, &from, 1)? };
     }
-    if n == 0 { ops::clone(self_, None) } else { Ok(x) }
+    if n > 0 {
+        return Ok(x);
+    }
+    let copy = ops::zeros_like(self_, None, None, None, None, None)?;
+    ops::copy_(&copy, self_, false)?;
+    Ok(copy)
 }

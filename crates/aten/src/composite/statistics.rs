@@ -23,6 +23,11 @@ pub fn cov(self_: &Tensor, correction: i64, fweights: Option<&Tensor>, aweights:
             f.dim()
         );
         check!(
+            f.dtype().is_integral(true),
+            "cov(): expected fweights to have integral dtype but got fweights with {} dtype",
+            f.dtype().cpp_name()
+        );
+        check!(
             f.numel() == observed,
             "cov(): expected fweights to have the same numel as there are observations in the input but got {} != {observed}",
             f.numel()
@@ -34,6 +39,11 @@ pub fn cov(self_: &Tensor, correction: i64, fweights: Option<&Tensor>, aweights:
             a.dim() <= 1,
             "cov(): expected aweights to have one or fewer dimensions but got aweights with {} dimensions",
             a.dim()
+        );
+        check!(
+            a.dtype().is_floating_point(),
+            "cov(): expected aweights to have floating point dtype but got aweights with {} dtype",
+            a.dtype().cpp_name()
         );
         check!(
             a.numel() == observed,

@@ -6000,6 +6000,52 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type SoftshrinkBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static SOFTSHRINK_BACKWARD: Op<SoftshrinkBackwardFn> = Op::new(OpInfo {
+        name: "aten::softshrink_backward",
+        schema: "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::softshrink_backward")?;
+            stack
+                .push(
+                    ops::softshrink_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type SoftshrinkBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static SOFTSHRINK_BACKWARD_GRAD_INPUT: Op<SoftshrinkBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::softshrink_backward.grad_input",
+        schema: "softshrink_backward.grad_input(Tensor grad_output, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::softshrink_backward")?;
+            stack
+                .push(
+                    ops::softshrink_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type HardshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static HARDSHRINK: Op<HardshrinkFn> = Op::new(OpInfo {
         name: "aten::hardshrink",
@@ -6029,6 +6075,52 @@ pub mod op {
             Ok(())
         },
         tags: &["pointwise"],
+    });
+    pub type HardshrinkBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static HARDSHRINK_BACKWARD: Op<HardshrinkBackwardFn> = Op::new(OpInfo {
+        name: "aten::hardshrink_backward",
+        schema: "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::hardshrink_backward")?;
+            stack
+                .push(
+                    ops::hardshrink_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HardshrinkBackwardGradInputFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static HARDSHRINK_BACKWARD_GRAD_INPUT: Op<HardshrinkBackwardGradInputFn> = Op::new(OpInfo {
+        name: "aten::hardshrink_backward.grad_input",
+        schema: "hardshrink_backward.grad_input(Tensor grad_out, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::hardshrink_backward")?;
+            stack
+                .push(
+                    ops::hardshrink_backward_grad_input(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.scalar(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
     });
     pub type MishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MISH: Op<MishFn> = Op::new(OpInfo {
@@ -13222,6 +13314,33 @@ pub mod ops {
         op::SOFTSHRINK_OUT.kernel(keys)?(keys, self_, lambd.into(), out)?;
         Ok(out)
     }
+    /// Gradient of `softshrink`.
+    ///
+    /// `aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor`
+    pub fn softshrink_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | self_.key_set());
+        op::SOFTSHRINK_BACKWARD.kernel(keys)?(keys, grad_output, self_, lambd.into())
+    }
+    /// Out form of [`softshrink_backward`].
+    ///
+    /// `aten::softshrink_backward.grad_input(Tensor grad_output, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn softshrink_backward_grad_input<'a>(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::SOFTSHRINK_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_output, self_, lambd.into(), grad_input)?;
+        Ok(grad_input)
+    }
     /// x, or 0 where it is within `lambd` of zero.
     ///
     /// `aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
@@ -13240,6 +13359,33 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | out.key_set());
         op::HARDSHRINK_OUT.kernel(keys)?(keys, self_, lambd.into(), out)?;
         Ok(out)
+    }
+    /// Gradient of `hardshrink`.
+    ///
+    /// `aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor`
+    pub fn hardshrink_backward(
+        grad_out: &Tensor,
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_out.key_set() | self_.key_set());
+        op::HARDSHRINK_BACKWARD.kernel(keys)?(keys, grad_out, self_, lambd.into())
+    }
+    /// Out form of [`hardshrink_backward`].
+    ///
+    /// `aten::hardshrink_backward.grad_input(Tensor grad_out, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)`
+    pub fn hardshrink_backward_grad_input<'a>(
+        grad_out: &Tensor,
+        self_: &Tensor,
+        lambd: impl Into<Scalar>,
+        grad_input: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            grad_out.key_set() | self_.key_set() | grad_input.key_set(),
+        );
+        op::HARDSHRINK_BACKWARD_GRAD_INPUT
+            .kernel(keys)?(keys, grad_out, self_, lambd.into(), grad_input)?;
+        Ok(grad_input)
     }
     /// x tanh(softplus(x)).
     ///
@@ -17269,8 +17415,11 @@ pub mod native {
         exponent: &Tensor,
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::pointwise::pow_scalar(Out::Into(&[out]), self_, exponent)?;
-        Ok(())
+        out::Dtypes::Cast
+            .copy(
+                out,
+                &crate::native::pointwise::pow_scalar(Out::Fresh, self_, exponent)?,
+            )
     }
     pub fn mse_loss(
         _: DispatchKeySet,
@@ -19403,6 +19552,27 @@ pub mod native {
         softshrink_into(Out::Into(&[out]), self_, lambd)?;
         Ok(())
     }
+    pub fn softshrink_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        lambd: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::softshrink_backward(grad_output, self_, lambd)
+    }
+    pub fn softshrink_backward_grad_input(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        lambd: Scalar,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                grad_input,
+                &composite::pointwise::softshrink_backward(grad_output, self_, lambd)?,
+            )
+    }
     #[allow(unused_variables)]
     fn hardshrink_into(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
         let mut iter = iterate::unary(out, self_)?;
@@ -19429,6 +19599,27 @@ pub mod native {
     ) -> Result<()> {
         hardshrink_into(Out::Into(&[out]), self_, lambd)?;
         Ok(())
+    }
+    pub fn hardshrink_backward(
+        _: DispatchKeySet,
+        grad_out: &Tensor,
+        self_: &Tensor,
+        lambd: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::hardshrink_backward(grad_out, self_, lambd)
+    }
+    pub fn hardshrink_backward_grad_input(
+        _: DispatchKeySet,
+        grad_out: &Tensor,
+        self_: &Tensor,
+        lambd: Scalar,
+        grad_input: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                grad_input,
+                &composite::pointwise::hardshrink_backward(grad_out, self_, lambd)?,
+            )
     }
     #[allow(unused_variables)]
     fn mish_into(out: Out<'_>, self_: &Tensor) -> Result<Tensor> {
@@ -22994,8 +23185,12 @@ static OPS: &[&dyn AnyOp] = &[
     &op::SOFTPLUS_BACKWARD_GRAD_INPUT,
     &op::SOFTSHRINK,
     &op::SOFTSHRINK_OUT,
+    &op::SOFTSHRINK_BACKWARD,
+    &op::SOFTSHRINK_BACKWARD_GRAD_INPUT,
     &op::HARDSHRINK,
     &op::HARDSHRINK_OUT,
+    &op::HARDSHRINK_BACKWARD,
+    &op::HARDSHRINK_BACKWARD_GRAD_INPUT,
     &op::MISH,
     &op::MISH_,
     &op::MISH_OUT,
@@ -28267,6 +28462,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
+        &op::SOFTSHRINK_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::softshrink_backward as op::SoftshrinkBackwardFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK_BACKWARD_GRAD_INPUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::softshrink_backward_grad_input as op::SoftshrinkBackwardGradInputFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::HARDSHRINK,
         DispatchKey::Cpu,
         &(native::hardshrink as op::HardshrinkFn),
@@ -28289,6 +28496,18 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::hardshrink_out as op::HardshrinkOutFn),
         "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::hardshrink_backward as op::HardshrinkBackwardFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_BACKWARD_GRAD_INPUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::hardshrink_backward_grad_input as op::HardshrinkBackwardGradInputFn),
+        "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
         &op::MISH,
@@ -28712,13 +28931,13 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::GLU_BACKWARD,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::glu_backward as op::GluBackwardFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
         &op::GLU_BACKWARD_GRAD_INPUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::glu_backward_grad_input as op::GluBackwardGradInputFn),
         "aten/src/composite/pointwise.rs",
     ),

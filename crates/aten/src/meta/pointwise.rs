@@ -364,7 +364,17 @@ pub fn leaky_relu_backward(
 /// Towards zero by a number.
 pub fn softshrink(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<TensorIter> {
     let value = lambd.to_f64();
-    check!(value >= 0.0, "lambda must be greater or equal to 0, but found to be {value}.");
+    let (largest, shown) = match self_.dtype() {
+        DType::F16 => (65504.0, "65504"),
+        DType::BF16 => (f64::from(f32::from_bits(0x7f7f_0000)), "3.38953e+38"),
+        DType::F32 => (f64::from(f32::MAX), "3.40282e+38"),
+        _ => (f64::MAX, "1.79769e+308"),
+    };
+    check!(
+        (0.0..=largest).contains(&value),
+        "lambda must be in range [0, {shown}] for input dtype {}, but found {value}",
+        self_.dtype().cpp_name()
+    );
     iterate::unary(out, self_)
 }
 

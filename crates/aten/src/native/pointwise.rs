@@ -370,14 +370,16 @@ pub fn elu_backward(
 
 /// x between two numbers.
 pub fn hardtanh(out: Out<'_>, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    check!(self_.dtype() != DType::Bool, "Bool inputs not supported for hardtanh");
+    if self_.dtype() == DType::Bool {
+        bail!(NotImplemented, "Bool inputs not supported for hardtanh");
+    }
     let integral = self_.dtype().is_integral(false);
     let own = |value: Scalar| if integral { Scalar::Int(value.to_i64()) } else { value };
-    let (low, high) = (own(min_val), own(max_val));
-    check!(
-        self_.dtype() != DType::U8 || (low.to_i64() >= 0 && high.to_i64() >= 0),
-        "cannot do hardtanh on an unsigned type with negative limits"
-    );
+    let (mut low, high) = (own(min_val), own(max_val));
+    if self_.dtype() == DType::U8 {
+        check!(high.to_i64() >= 0, "Clamp max value {} is outside the representable range of Byte", high.to_i64());
+        low = Scalar::Int(low.to_i64().max(0));
+    }
     check!(low.to_f64() <= high.to_f64(), "min_val cannot be greater than max_val");
     clamp(out, self_, Some(low), Some(high))
 }
@@ -406,7 +408,8 @@ pub fn nan_to_num(
         return slot.finish();
     }
     if self_.is_complex() {
-        bail!(NotImplemented, "\"nan_to_num\" not implemented for '{}'", self_.dtype().cpp_name());
+        let parts = ops::nan_to_num(&ops::view_as_real(self_)?, nan, posinf, neginf)?;
+        return finish(out, ops::view_as_complex(&parts)?);
     }
     let largest = match self_.dtype() {
         DType::F16 => 65504.0,

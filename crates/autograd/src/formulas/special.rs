@@ -165,7 +165,7 @@ pub fn elu_double_backward(
     x: &Tensor,
 ) -> Result<Tensor> {
     let both = ops::mul_scalar(&ops::mul(grad, grad_output)?, input_scale)?;
-    let bend = ops::elu_backward(&both, alpha, scale, input_scale, is_result, x)?;
+    let bend = if is_result { both } else { ops::elu_backward(&both, alpha, scale, input_scale, false, x)? };
     ops::mul(&bend, &ops::lt_scalar(x, 0)?)
 }
 
@@ -187,10 +187,29 @@ pub fn softplus_double_backward(
     ops::mul_scalar(&ops::mul(&bend, &ops::lt_scalar(&scaled, threshold)?)?, beta)
 }
 
-/// Gradient of `hardshrink` and `softshrink`: nothing flows back from near zero.
-pub fn shrink_backward(grad: &Tensor, x: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let limit = lambd.to_f64();
-    without(grad, &ops::logical_and(&ops::ge_scalar(x, -limit)?, &ops::le_scalar(x, limit)?)?)
+/// Gradient of `glu_backward` with respect to the gradient: `g_a s(b) + g_b a s'(b)`.
+pub fn glu_double_backward_grad_output(grad: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let [of_a, of_b] = halves(grad, dim)?;
+    let [a, b] = halves(x, dim)?;
+    let gate = ops::sigmoid(&b)?;
+    let slope = ops::mul(&gate, &ops::rsub_scalar(&gate, 1, 1)?)?;
+    ops::add(&ops::mul(&of_a, &gate)?, &ops::mul(&ops::mul(&of_b, &a)?, &slope)?, 1)
+}
+
+/// Gradient of `glu_backward` with respect to the input: `g_b go s'(b)` and `go (g_a s'(b) + g_b a s''(b))`.
+pub fn glu_double_backward(grad: &Tensor, grad_output: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let [of_a, of_b] = halves(grad, dim)?;
+    let [a, b] = halves(x, dim)?;
+    let gate = ops::sigmoid(&b)?;
+    let slope = ops::mul(grad_output, &ops::mul(&gate, &ops::rsub_scalar(&gate, 1, 1)?)?)?;
+    let bend = ops::mul(&ops::mul(&of_b, &a)?, &ops::rsub_scalar(&ops::mul_scalar(&gate, 2)?, 1, 1)?)?;
+    ops::cat(&[&ops::mul(&of_b, &slope)?, &ops::mul(&slope, &ops::add(&of_a, &bend, 1)?)?], dim)
+}
+
+/// The two halves of a dimension.
+fn halves(x: &Tensor, dim: i64) -> Result<[Tensor; 2]> {
+    let half = x.size(dim)? / 2;
+    Ok([ops::narrow(x, dim, 0, half)?, ops::narrow(x, dim, half, half)?])
 }
 
 /// Gradient of `hardswish_backward` with respect to the input.

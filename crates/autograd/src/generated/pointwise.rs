@@ -1361,9 +1361,9 @@ fn threshold_out(
 }
 /// Backward of `threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)`.
 ///
-/// self: `threshold_backward(grad, result, threshold)`
+/// self: `threshold_backward(grad, self, threshold)`
 struct ThresholdBackward1 {
-    result: SavedVariable,
+    self_: SavedVariable,
     threshold: Scalar,
 }
 impl Function for ThresholdBackward1 {
@@ -1374,17 +1374,14 @@ impl Function for ThresholdBackward1 {
         let mut out = Grads::none(need.len());
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
-            let result = self.result.unpack(node)?;
-            let t0 = ops::threshold_backward(grad, &result, self.threshold)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::threshold_backward(grad, &self_, self.threshold)?;
             out.set(0, t0);
         }
         Ok(out)
     }
     fn release(&self) {
-        self.result.release();
-    }
-    fn saved_result(&self) -> Option<&SavedVariable> {
-        Some(&self.result)
+        self.self_.release();
     }
 }
 fn threshold_(
@@ -1404,10 +1401,11 @@ fn threshold_(
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_])?;
+    let saved_self_ = SavedVariable::original(true, self_)?;
     let saved_threshold = threshold;
     call()?;
     let function = ThresholdBackward1 {
-        result: SavedVariable::output(true, self_, 0)?,
+        self_: saved_self_,
         threshold: saved_threshold,
     };
     record::rebase_history(self_, &record::node(edges, function))
@@ -1757,39 +1755,6 @@ fn silu_backward_grad_input(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     let _below = tls::below_autograd();
     op::SILU_BACKWARD_GRAD_INPUT.kernel(keys)?(keys, grad_output, self_, grad_input)
-}
-fn logical_not_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    record::overwrite(
-        self_,
-        "LogicalNotBackward0",
-        || {
-            let _below = tls::below_autograd();
-            op::LOGICAL_NOT_.kernel(keys)?(keys, self_)
-        },
-    )
-}
-fn logical_and_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    record::overwrite(
-        self_,
-        "LogicalAndBackward0",
-        || {
-            let _below = tls::below_autograd();
-            op::LOGICAL_AND_.kernel(keys)?(keys, self_, other)
-        },
-    )
-}
-fn logical_or_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    record::overwrite(
-        self_,
-        "LogicalOrBackward0",
-        || {
-            let _below = tls::below_autograd();
-            op::LOGICAL_OR_.kernel(keys)?(keys, self_, other)
-        },
-    )
 }
 fn bitwise_not_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -8525,17 +8490,6 @@ fn bitwise_right_shift_(
         },
     )
 }
-fn logical_xor_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    record::overwrite(
-        self_,
-        "LogicalXorBackward0",
-        || {
-            let _below = tls::below_autograd();
-            op::LOGICAL_XOR_.kernel(keys)?(keys, self_, other)
-        },
-    )
-}
 fn floor_divide_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     record::overwrite(
@@ -9129,7 +9083,7 @@ fn softplus_backward_grad_input(
 }
 /// Backward of `softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`.
 ///
-/// self: `shrink_backward(grad, self, lambd)`
+/// self: `softshrink_backward(grad, self, lambd)`
 struct SoftshrinkBackward0 {
     self_: SavedVariable,
     lambd: Scalar,
@@ -9143,7 +9097,7 @@ impl Function for SoftshrinkBackward0 {
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
             let self_ = self.self_.unpack(node)?;
-            let t0 = formulas::shrink_backward(grad, &self_, self.lambd)?;
+            let t0 = ops::softshrink_backward(grad, &self_, self.lambd)?;
             out.set(0, t0);
         }
         Ok(out)
@@ -9180,9 +9134,75 @@ fn softshrink_out(
     let _below = tls::below_autograd();
     op::SOFTSHRINK_OUT.kernel(keys)?(keys, self_, lambd, out)
 }
+/// Backward of `softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor`.
+///
+/// grad_output: `softshrink_backward(grad, self, lambd)`
+///
+/// self: `zeros_like(grad)`
+struct SoftshrinkBackwardBackward0 {
+    self_: SavedVariable,
+    lambd: Scalar,
+}
+impl Function for SoftshrinkBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "SoftshrinkBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::softshrink_backward(grad, &self_, self.lambd)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn softshrink_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    lambd: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::SOFTSHRINK_BACKWARD.kernel(keys)?(keys, grad_output, self_, lambd)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = SoftshrinkBackwardBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            lambd,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn softshrink_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    lambd: Scalar,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "softshrink_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::SOFTSHRINK_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, lambd, grad_input)
+}
 /// Backward of `hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`.
 ///
-/// self: `shrink_backward(grad, self, lambd)`
+/// self: `hardshrink_backward(grad, self, lambd)`
 struct HardshrinkBackward0 {
     self_: SavedVariable,
     lambd: Scalar,
@@ -9196,7 +9216,7 @@ impl Function for HardshrinkBackward0 {
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
             let self_ = self.self_.unpack(node)?;
-            let t0 = formulas::shrink_backward(grad, &self_, self.lambd)?;
+            let t0 = ops::hardshrink_backward(grad, &self_, self.lambd)?;
             out.set(0, t0);
         }
         Ok(out)
@@ -9232,6 +9252,72 @@ fn hardshrink_out(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     let _below = tls::below_autograd();
     op::HARDSHRINK_OUT.kernel(keys)?(keys, self_, lambd, out)
+}
+/// Backward of `hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor`.
+///
+/// grad_out: `hardshrink_backward(grad, self, lambd)`
+///
+/// self: `zeros_like(grad)`
+struct HardshrinkBackwardBackward0 {
+    self_: SavedVariable,
+    lambd: Scalar,
+}
+impl Function for HardshrinkBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "HardshrinkBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::hardshrink_backward(grad, &self_, self.lambd)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn hardshrink_backward(
+    keys: DispatchKeySet,
+    grad_out: &Tensor,
+    self_: &Tensor,
+    lambd: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_out, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::HARDSHRINK_BACKWARD.kernel(keys)?(keys, grad_out, self_, lambd)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_out, self_])?;
+        let function = HardshrinkBackwardBackward0 {
+            self_: SavedVariable::input(edges.needs(0), self_)?,
+            lambd,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn hardshrink_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_out: &Tensor,
+    self_: &Tensor,
+    lambd: Scalar,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_out, self_, grad_input], "hardshrink_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::HARDSHRINK_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_out, self_, lambd, grad_input)
 }
 /// Backward of `mish(Tensor self) -> Tensor`.
 ///
@@ -10108,6 +10194,81 @@ fn glu_out(keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Resu
     let _below = tls::below_autograd();
     op::GLU_OUT.kernel(keys)?(keys, self_, dim, out)
 }
+/// Backward of `glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor`.
+///
+/// grad_output: `glu_double_backward_grad_output(grad, self, dim)`
+///
+/// self: `glu_double_backward(grad, grad_output, self, dim)`
+struct GluBackwardBackward0 {
+    self_: SavedVariable,
+    dim: i64,
+    grad_output: SavedVariable,
+}
+impl Function for GluBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "GluBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::glu_double_backward_grad_output(grad, &self_, self.dim)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::glu_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                self.dim,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.grad_output.release();
+    }
+}
+fn glu_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::GLU_BACKWARD.kernel(keys)?(keys, grad_output, self_, dim)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = GluBackwardBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            dim,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn glu_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "glu_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::GLU_BACKWARD_GRAD_INPUT.kernel(keys)?(keys, grad_output, self_, dim, grad_input)
+}
 /// Backward of `_prelu_kernel(Tensor self, Tensor weight) -> Tensor`.
 ///
 /// self: `prelu_self_backward(grad, self, weight)`
@@ -10969,24 +11130,6 @@ static KERNELS: &[Registration] = &[
         &op::SILU_BACKWARD_GRAD_INPUT,
         DispatchKey::Autograd,
         &(silu_backward_grad_input as op::SiluBackwardGradInputFn),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
-        &op::LOGICAL_NOT_,
-        DispatchKey::Autograd,
-        &(logical_not_ as op::LogicalNotFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
-        &op::LOGICAL_AND_,
-        DispatchKey::Autograd,
-        &(logical_and_ as op::LogicalAndFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
-        &op::LOGICAL_OR_,
-        DispatchKey::Autograd,
-        &(logical_or_ as op::LogicalOrFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -12502,12 +12645,6 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
-        &op::LOGICAL_XOR_,
-        DispatchKey::Autograd,
-        &(logical_xor_ as op::LogicalXorFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
         &op::FLOOR_DIVIDE_,
         DispatchKey::Autograd,
         &(floor_divide_ as op::FloorDivideFn_),
@@ -12610,6 +12747,18 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::SOFTSHRINK_BACKWARD,
+        DispatchKey::Autograd,
+        &(softshrink_backward as op::SoftshrinkBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::SOFTSHRINK_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(softshrink_backward_grad_input as op::SoftshrinkBackwardGradInputFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::HARDSHRINK,
         DispatchKey::Autograd,
         &(hardshrink as op::HardshrinkFn),
@@ -12619,6 +12768,18 @@ static KERNELS: &[Registration] = &[
         &op::HARDSHRINK_OUT,
         DispatchKey::Autograd,
         &(hardshrink_out as op::HardshrinkOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_BACKWARD,
+        DispatchKey::Autograd,
+        &(hardshrink_backward as op::HardshrinkBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::HARDSHRINK_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(hardshrink_backward_grad_input as op::HardshrinkBackwardGradInputFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -12811,6 +12972,18 @@ static KERNELS: &[Registration] = &[
         &op::GLU_OUT,
         DispatchKey::Autograd,
         &(glu_out as op::GluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_BACKWARD,
+        DispatchKey::Autograd,
+        &(glu_backward as op::GluBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::GLU_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(glu_backward_grad_input as op::GluBackwardGradInputFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(

@@ -1,7 +1,7 @@
 //! Activations and scalings that are made of other operators.
 
 use tensor_core::strides::Dims;
-use tensor_core::{Result, Scalar, check};
+use tensor_core::{Result, Scalar, check, promotion};
 
 use crate::{Tensor, ops};
 
@@ -56,6 +56,18 @@ pub fn glu_backward(grad_output: &Tensor, self_: &Tensor, dim: i64) -> Result<Te
     ops::cat(&[&of_a, &of_b], dim)
 }
 
+/// The gradient where an element is further from 0 than `lambd`, else 0.
+pub fn hardshrink_backward(grad_out: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    let limit = lambd.to_f64();
+    let within = ops::logical_and(&ops::ge_scalar(self_, -limit)?, &ops::le_scalar(self_, limit)?)?;
+    ops::masked_fill_scalar(grad_out, &within, 0)
+}
+
+/// The same as [`hardshrink_backward`]: the two differ in what they give, not in their slopes.
+pub fn softshrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    hardshrink_backward(grad_output, self_, lambd)
+}
+
 /// Gradient of `logit`: nothing flows back from beyond its bounds.
 pub fn logit_backward(grad_output: &Tensor, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let slope = ops::div(grad_output, &ops::mul(self_, &ops::rsub_scalar(self_, 1, 1)?)?)?;
@@ -100,10 +112,18 @@ pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
     ops::mul_scalar(&ops::add_scalar(&ops::erf(&x)?, 1, 1)?, 0.5)
 }
 
+/// Each element times a number, in memory laid out as `empty_like` has it.
+fn scaled(self_: &Tensor, factor: f64) -> Result<Tensor> {
+    let dtype = if self_.dtype().is_integral(true) { promotion::default_dtype() } else { self_.dtype() };
+    let made = ops::empty_like(self_, Some(dtype), None, None, None, None)?;
+    ops::mul_out(self_, &Tensor::wrapped_number_beside(factor, self_)?, &made)?;
+    Ok(made)
+}
+
 /// Radians in degrees.
 pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
     check!(!self_.is_complex(), "rad2deg is not supported for complex tensors.");
-    ops::mul_scalar(self_, 180.0 / std::f64::consts::PI)
+    scaled(self_, 180.0 / std::f64::consts::PI)
 }
 
 /// `rad2deg` in place.
@@ -115,7 +135,7 @@ pub fn rad2deg_(self_: &Tensor) -> Result<()> {
 /// Degrees in radians.
 pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
     check!(!self_.is_complex(), "deg2rad is not supported for complex tensors.");
-    ops::mul_scalar(self_, std::f64::consts::PI / 180.0)
+    scaled(self_, std::f64::consts::PI / 180.0)
 }
 
 /// `deg2rad` in place.

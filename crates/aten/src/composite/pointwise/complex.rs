@@ -1,17 +1,20 @@
 //! Complex numbers of their parts, and a many-variable gamma function.
 
-use tensor_core::{DType, Result, check};
+use tensor_core::strides::Dims;
+use tensor_core::{DType, Result, bail, check};
 
 use crate::{Tensor, ops};
 
 fn check_parts(real: &Tensor, imag: &Tensor) -> Result<()> {
     let fits = |x: &Tensor| matches!(x.dtype(), DType::F16 | DType::F32 | DType::F64);
-    check!(
-        fits(real) && fits(imag),
-        "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
-        real.dtype().cpp_name(),
-        imag.dtype().cpp_name()
-    );
+    if !(fits(real) && fits(imag)) {
+        bail!(
+            NotImplemented,
+            "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
+            real.dtype().cpp_name(),
+            imag.dtype().cpp_name()
+        );
+    }
     check!(
         real.dtype() == imag.dtype(),
         "Expected object of scalar type {} but got scalar type {} for second argument",
@@ -24,9 +27,20 @@ fn check_parts(real: &Tensor, imag: &Tensor) -> Result<()> {
 /// `real + i imag`
 pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     check_parts(real, imag)?;
-    let both = ops::broadcast_tensors(&[real, imag])?;
-    let parts: Vec<&Tensor> = both.iter().collect();
-    ops::clone(&ops::view_as_complex(&ops::stack(&parts, -1)?)?, None)
+    let dtype = match real.dtype() {
+        DType::F16 => DType::C32,
+        DType::F32 => DType::C64,
+        _ => DType::C128,
+    };
+    // The result lies as that of any operator of two tensors.
+    let like = ops::add(real, imag, 1)?;
+    let (sizes, strides) = (Dims::from_slice(like.sizes()), Dims::from_slice(like.strides()));
+    let made = Tensor::new_strided(sizes, strides, dtype, real.device())?;
+    let parts = ops::view_as_real(&made)?;
+    for (i, part) in [real, imag].into_iter().enumerate() {
+        ops::copy_(&ops::select_int(&parts, -1, i as i64)?, part, false)?;
+    }
+    Ok(made)
 }
 
 /// `abs e^(i angle)`
