@@ -454,7 +454,13 @@ pub mod native {
         p: f64,
         compute_mode: Option<i64>,
     ) -> Result<Tensor> {
-        crate::native::cdist::_cdist_forward(Out::Fresh, x1, x2, p, compute_mode)
+        crate::native::cdist::_cdist_forward(
+            Out::Fresh,
+            &x1.pinned(),
+            &x2.pinned(),
+            p,
+            compute_mode,
+        )
     }
     pub fn _cdist_forward_out(
         _: DispatchKeySet,
@@ -466,8 +472,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::cdist::_cdist_forward(
             Out::Into(&[out]),
-            x1,
-            x2,
+            &x1.pinned(),
+            &x2.pinned(),
             p,
             compute_mode,
         )?;
@@ -481,7 +487,14 @@ pub mod native {
         p: f64,
         cdist: &Tensor,
     ) -> Result<Tensor> {
-        crate::native::cdist::_cdist_backward(Out::Fresh, grad_output, x1, x2, p, cdist)
+        crate::native::cdist::_cdist_backward(
+            Out::Fresh,
+            &grad_output.pinned(),
+            &x1.pinned(),
+            &x2.pinned(),
+            p,
+            &cdist.pinned(),
+        )
     }
     pub fn _cdist_backward_out(
         _: DispatchKeySet,
@@ -494,11 +507,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::cdist::_cdist_backward(
             Out::Into(&[out]),
-            grad_output,
-            x1,
-            x2,
+            &grad_output.pinned(),
+            &x1.pinned(),
+            &x2.pinned(),
             p,
-            cdist,
+            &cdist.pinned(),
         )?;
         Ok(())
     }
@@ -506,7 +519,7 @@ pub mod native {
         composite::cdist::pdist(self_, p)
     }
     pub fn _pdist_forward(_: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
-        crate::native::cdist::_pdist_forward(Out::Fresh, self_, p)
+        crate::native::cdist::_pdist_forward(Out::Fresh, &self_.pinned(), p)
     }
     pub fn _pdist_forward_out(
         _: DispatchKeySet,
@@ -514,7 +527,7 @@ pub mod native {
         p: f64,
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::cdist::_pdist_forward(Out::Into(&[out]), self_, p)?;
+        crate::native::cdist::_pdist_forward(Out::Into(&[out]), &self_.pinned(), p)?;
         Ok(())
     }
     pub fn _pdist_backward(
@@ -524,7 +537,13 @@ pub mod native {
         p: f64,
         pdist: &Tensor,
     ) -> Result<Tensor> {
-        crate::native::cdist::_pdist_backward(Out::Fresh, grad_output, self_, p, pdist)
+        crate::native::cdist::_pdist_backward(
+            Out::Fresh,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            p,
+            &pdist.pinned(),
+        )
     }
     pub fn _pdist_backward_out(
         _: DispatchKeySet,
@@ -536,10 +555,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::cdist::_pdist_backward(
             Out::Into(&[out]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             p,
-            pdist,
+            &pdist.pinned(),
         )?;
         Ok(())
     }

@@ -988,9 +988,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::convolution::convolution(
             Out::Fresh,
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            &weight.pinned(),
+            bias.map(Tensor::pinned).as_ref(),
             stride,
             padding,
             dilation,
@@ -1014,9 +1014,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::convolution::convolution(
             Out::Into(&[out]),
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            &weight.pinned(),
+            bias.map(Tensor::pinned).as_ref(),
             stride,
             padding,
             dilation,
@@ -1044,9 +1044,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::convolution::_convolution(
             Out::Fresh,
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            &weight.pinned(),
+            bias.map(Tensor::pinned).as_ref(),
             stride,
             padding,
             dilation,
@@ -1078,9 +1078,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::convolution::_convolution(
             Out::Into(&[out]),
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            &weight.pinned(),
+            bias.map(Tensor::pinned).as_ref(),
             stride,
             padding,
             dilation,
@@ -1110,9 +1110,9 @@ pub mod native {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         crate::native::convolution::convolution_backward(
             Out::Fresh,
-            grad_output,
-            input,
-            weight,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &weight.pinned(),
             bias_sizes,
             stride,
             padding,
@@ -1142,9 +1142,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::convolution::convolution_backward(
             Out::Into(&[out0, out1, out2]),
-            grad_output,
-            input,
-            weight,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &weight.pinned(),
             bias_sizes,
             stride,
             padding,

@@ -643,8 +643,8 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::ctc_loss::_ctc_loss(
             Out::Fresh,
-            log_probs,
-            targets,
+            &log_probs.pinned(),
+            &targets.pinned(),
             input_lengths,
             target_lengths,
             blank,
@@ -664,8 +664,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::ctc_loss::_ctc_loss(
             Out::Into(&[out0, out1]),
-            log_probs,
-            targets,
+            &log_probs.pinned(),
+            &targets.pinned(),
             input_lengths,
             target_lengths,
             blank,
@@ -687,13 +687,13 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::ctc_loss::_ctc_loss_backward(
             Out::Fresh,
-            grad,
-            log_probs,
-            targets,
+            &grad.pinned(),
+            &log_probs.pinned(),
+            &targets.pinned(),
             input_lengths,
             target_lengths,
-            neg_log_likelihood,
-            log_alpha,
+            &neg_log_likelihood.pinned(),
+            &log_alpha.pinned(),
             blank,
             zero_infinity,
         )
@@ -713,13 +713,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::ctc_loss::_ctc_loss_backward(
             Out::Into(&[out]),
-            grad,
-            log_probs,
-            targets,
+            &grad.pinned(),
+            &log_probs.pinned(),
+            &targets.pinned(),
             input_lengths,
             target_lengths,
-            neg_log_likelihood,
-            log_alpha,
+            &neg_log_likelihood.pinned(),
+            &log_alpha.pinned(),
             blank,
             zero_infinity,
         )?;
@@ -736,10 +736,10 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::ctc_loss::_ctc_loss_tensor(
             Out::Fresh,
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
+            &log_probs.pinned(),
+            &targets.pinned(),
+            &input_lengths.pinned(),
+            &target_lengths.pinned(),
             blank,
             zero_infinity,
         )
@@ -757,10 +757,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::ctc_loss::_ctc_loss_tensor(
             Out::Into(&[out0, out1]),
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
+            &log_probs.pinned(),
+            &targets.pinned(),
+            &input_lengths.pinned(),
+            &target_lengths.pinned(),
             blank,
             zero_infinity,
         )?;
@@ -780,13 +780,13 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::ctc_loss::_ctc_loss_backward_tensor(
             Out::Fresh,
-            grad,
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            neg_log_likelihood,
-            log_alpha,
+            &grad.pinned(),
+            &log_probs.pinned(),
+            &targets.pinned(),
+            &input_lengths.pinned(),
+            &target_lengths.pinned(),
+            &neg_log_likelihood.pinned(),
+            &log_alpha.pinned(),
             blank,
             zero_infinity,
         )

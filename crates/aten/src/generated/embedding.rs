@@ -268,8 +268,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::embedding::embedding(
             Out::Fresh,
-            weight,
-            indices,
+            &weight.pinned(),
+            &indices.pinned(),
             padding_idx,
             scale_grad_by_freq,
             sparse,
@@ -286,8 +286,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::embedding::embedding(
             Out::Into(&[out]),
-            weight,
-            indices,
+            &weight.pinned(),
+            &indices.pinned(),
             padding_idx,
             scale_grad_by_freq,
             sparse,
@@ -304,8 +304,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::embedding::embedding_dense_backward(
             Out::Fresh,
-            grad_output,
-            indices,
+            &grad_output.pinned(),
+            &indices.pinned(),
             num_weights,
             padding_idx,
             scale_grad_by_freq,
@@ -322,8 +322,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::embedding::embedding_dense_backward(
             Out::Into(&[out]),
-            grad_output,
-            indices,
+            &grad_output.pinned(),
+            &indices.pinned(),
             num_weights,
             padding_idx,
             scale_grad_by_freq,

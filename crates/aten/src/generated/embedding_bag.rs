@@ -1012,13 +1012,13 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
         crate::native::embedding_bag::_embedding_bag(
             Out::Fresh,
-            weight,
-            indices,
-            offsets,
+            &weight.pinned(),
+            &indices.pinned(),
+            &offsets.pinned(),
             scale_grad_by_freq,
             mode,
             sparse,
-            per_sample_weights,
+            per_sample_weights.map(Tensor::pinned).as_ref(),
             include_last_offset,
             padding_idx,
         )
@@ -1041,13 +1041,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::embedding_bag::_embedding_bag(
             Out::Into(&[out0, out1, out2, out3]),
-            weight,
-            indices,
-            offsets,
+            &weight.pinned(),
+            &indices.pinned(),
+            &offsets.pinned(),
             scale_grad_by_freq,
             mode,
             sparse,
-            per_sample_weights,
+            per_sample_weights.map(Tensor::pinned).as_ref(),
             include_last_offset,
             padding_idx,
         )?;
@@ -1067,13 +1067,13 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
         crate::native::embedding_bag::_embedding_bag_forward_only(
             Out::Fresh,
-            weight,
-            indices,
-            offsets,
+            &weight.pinned(),
+            &indices.pinned(),
+            &offsets.pinned(),
             scale_grad_by_freq,
             mode,
             sparse,
-            per_sample_weights,
+            per_sample_weights.map(Tensor::pinned).as_ref(),
             include_last_offset,
             padding_idx,
         )
@@ -1096,13 +1096,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::embedding_bag::_embedding_bag_forward_only(
             Out::Into(&[out0, out1, out2, out3]),
-            weight,
-            indices,
-            offsets,
+            &weight.pinned(),
+            &indices.pinned(),
+            &offsets.pinned(),
             scale_grad_by_freq,
             mode,
             sparse,
-            per_sample_weights,
+            per_sample_weights.map(Tensor::pinned).as_ref(),
             include_last_offset,
             padding_idx,
         )?;

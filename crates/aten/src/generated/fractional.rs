@@ -392,10 +392,10 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::fractional::fractional_max_pool2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             output_size,
-            random_samples,
+            &random_samples.pinned(),
         )
     }
     pub fn fractional_max_pool2d_output(
@@ -409,10 +409,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::fractional::fractional_max_pool2d(
             Out::Into(&[output, indices]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             output_size,
-            random_samples,
+            &random_samples.pinned(),
         )?;
         Ok(())
     }
@@ -426,11 +426,11 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::fractional::fractional_max_pool2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             output_size,
-            indices,
+            &indices.pinned(),
         )
     }
     pub fn fractional_max_pool2d_backward_grad_input(
@@ -444,11 +444,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::fractional::fractional_max_pool2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             output_size,
-            indices,
+            &indices.pinned(),
         )?;
         Ok(())
     }
@@ -461,10 +461,10 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::fractional::fractional_max_pool3d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             output_size,
-            random_samples,
+            &random_samples.pinned(),
         )
     }
     pub fn fractional_max_pool3d_output(
@@ -478,10 +478,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::fractional::fractional_max_pool3d(
             Out::Into(&[output, indices]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             output_size,
-            random_samples,
+            &random_samples.pinned(),
         )?;
         Ok(())
     }
@@ -495,11 +495,11 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::fractional::fractional_max_pool3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             output_size,
-            indices,
+            &indices.pinned(),
         )
     }
     pub fn fractional_max_pool3d_backward_grad_input(
@@ -513,11 +513,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::fractional::fractional_max_pool3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             output_size,
-            indices,
+            &indices.pinned(),
         )?;
         Ok(())
     }

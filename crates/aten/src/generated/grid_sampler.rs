@@ -637,8 +637,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::grid_sampler::grid_sampler_2d(
             Out::Fresh,
-            input,
-            grid,
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -655,8 +655,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::grid_sampler::grid_sampler_2d(
             Out::Into(&[out]),
-            input,
-            grid,
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -675,9 +675,9 @@ pub mod native {
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         crate::native::grid_sampler::grid_sampler_2d_backward(
             Out::Fresh,
-            grad_output,
-            input,
-            grid,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -698,9 +698,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::grid_sampler::grid_sampler_2d_backward(
             Out::Into(&[out0, out1]),
-            grad_output,
-            input,
-            grid,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -718,8 +718,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::grid_sampler::grid_sampler_3d(
             Out::Fresh,
-            input,
-            grid,
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -736,8 +736,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::grid_sampler::grid_sampler_3d(
             Out::Into(&[out]),
-            input,
-            grid,
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -756,9 +756,9 @@ pub mod native {
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         crate::native::grid_sampler::grid_sampler_3d_backward(
             Out::Fresh,
-            grad_output,
-            input,
-            grid,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,
@@ -779,9 +779,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::grid_sampler::grid_sampler_3d_backward(
             Out::Into(&[out0, out1]),
-            grad_output,
-            input,
-            grid,
+            &grad_output.pinned(),
+            &input.pinned(),
+            &grid.pinned(),
             interpolation_mode,
             padding_mode,
             align_corners,

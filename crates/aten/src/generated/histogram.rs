@@ -336,7 +336,7 @@ pub mod native {
         min: Scalar,
         max: Scalar,
     ) -> Result<Tensor> {
-        crate::native::histogram::histc(Out::Fresh, self_, bins, min, max)
+        crate::native::histogram::histc(Out::Fresh, &self_.pinned(), bins, min, max)
     }
     pub fn histc_out(
         _: DispatchKeySet,
@@ -346,7 +346,13 @@ pub mod native {
         max: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::histogram::histc(Out::Into(&[out]), self_, bins, min, max)?;
+        crate::native::histogram::histc(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            bins,
+            min,
+            max,
+        )?;
         Ok(())
     }
     pub fn histogram_bins_tensor(
@@ -358,9 +364,9 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::histogram::histogram_bins_tensor(
             Out::Fresh,
-            self_,
-            bins,
-            weight,
+            &self_.pinned(),
+            &bins.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             density,
         )
     }
@@ -375,9 +381,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::histogram::histogram_bins_tensor(
             Out::Into(&[hist, bin_edges]),
-            self_,
-            bins,
-            weight,
+            &self_.pinned(),
+            &bins.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             density,
         )?;
         Ok(())
@@ -392,10 +398,10 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::histogram::histogram_bin_ct(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             bins,
             range,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             density,
         )
     }
@@ -411,10 +417,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::histogram::histogram_bin_ct(
             Out::Into(&[hist, bin_edges]),
-            self_,
+            &self_.pinned(),
             bins,
             range,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             density,
         )?;
         Ok(())
@@ -425,7 +431,12 @@ pub mod native {
         weights: Option<&Tensor>,
         minlength: i64,
     ) -> Result<Tensor> {
-        crate::native::histogram::bincount(Out::Fresh, self_, weights, minlength)
+        crate::native::histogram::bincount(
+            Out::Fresh,
+            &self_.pinned(),
+            weights.map(Tensor::pinned).as_ref(),
+            minlength,
+        )
     }
     pub fn bincount_out(
         _: DispatchKeySet,
@@ -436,8 +447,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::histogram::bincount(
             Out::Into(&[out]),
-            self_,
-            weights,
+            &self_.pinned(),
+            weights.map(Tensor::pinned).as_ref(),
             minlength,
         )?;
         Ok(())

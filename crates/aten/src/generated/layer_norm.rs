@@ -696,10 +696,10 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::layer_norm::native_layer_norm(
             Out::Fresh,
-            input,
+            &input.pinned(),
             normalized_shape,
-            weight,
-            bias,
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             eps,
         )
     }
@@ -716,10 +716,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::layer_norm::native_layer_norm(
             Out::Into(&[out0, out1, out2]),
-            input,
+            &input.pinned(),
             normalized_shape,
-            weight,
-            bias,
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             eps,
         )?;
         Ok(())
@@ -737,13 +737,13 @@ pub mod native {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         crate::native::layer_norm::native_layer_norm_backward(
             Out::Fresh,
-            grad_out,
-            input,
+            &grad_out.pinned(),
+            &input.pinned(),
             normalized_shape,
-            mean,
-            rstd,
-            weight,
-            bias,
+            &mean.pinned(),
+            &rstd.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             output_mask,
         )
     }
@@ -763,13 +763,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::layer_norm::native_layer_norm_backward(
             Out::Into(&[out0, out1, out2]),
-            grad_out,
-            input,
+            &grad_out.pinned(),
+            &input.pinned(),
             normalized_shape,
-            mean,
-            rstd,
-            weight,
-            bias,
+            &mean.pinned(),
+            &rstd.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             output_mask,
         )?;
         Ok(())
@@ -805,9 +805,9 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::layer_norm::native_group_norm(
             Out::Fresh,
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             n,
             c,
             hx_w,
@@ -831,9 +831,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::layer_norm::native_group_norm(
             Out::Into(&[out0, out1, out2]),
-            input,
-            weight,
-            bias,
+            &input.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            bias.map(Tensor::pinned).as_ref(),
             n,
             c,
             hx_w,
@@ -857,11 +857,11 @@ pub mod native {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         crate::native::layer_norm::native_group_norm_backward(
             Out::Fresh,
-            grad_out,
-            input,
-            mean,
-            rstd,
-            weight,
+            &grad_out.pinned(),
+            &input.pinned(),
+            &mean.pinned(),
+            &rstd.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             n,
             c,
             hx_w,
@@ -887,11 +887,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::layer_norm::native_group_norm_backward(
             Out::Into(&[out0, out1, out2]),
-            grad_out,
-            input,
-            mean,
-            rstd,
-            weight,
+            &grad_out.pinned(),
+            &input.pinned(),
+            &mean.pinned(),
+            &rstd.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             n,
             c,
             hx_w,

@@ -1777,9 +1777,9 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::loss::nll_loss_forward(
             Out::Fresh,
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
         )
@@ -1796,9 +1796,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::nll_loss_forward(
             Out::Into(&[output, total_weight]),
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
         )?;
@@ -1816,13 +1816,13 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::nll_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
-            total_weight,
+            &total_weight.pinned(),
         )
     }
     pub fn nll_loss_backward_grad_input(
@@ -1838,13 +1838,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::nll_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
-            total_weight,
+            &total_weight.pinned(),
         )?;
         Ok(())
     }
@@ -1858,9 +1858,9 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::loss::nll_loss2d_forward(
             Out::Fresh,
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
         )
@@ -1877,9 +1877,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::nll_loss2d_forward(
             Out::Into(&[output, total_weight]),
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
         )?;
@@ -1897,13 +1897,13 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::nll_loss2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
-            total_weight,
+            &total_weight.pinned(),
         )
     }
     pub fn nll_loss2d_backward_grad_input(
@@ -1919,13 +1919,13 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::nll_loss2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
             ignore_index,
-            total_weight,
+            &total_weight.pinned(),
         )?;
         Ok(())
     }
@@ -2028,7 +2028,13 @@ pub mod native {
         reduction: i64,
         beta: f64,
     ) -> Result<Tensor> {
-        crate::native::loss::smooth_l1_loss(Out::Fresh, self_, target, reduction, beta)
+        crate::native::loss::smooth_l1_loss(
+            Out::Fresh,
+            &self_.pinned(),
+            &target.pinned(),
+            reduction,
+            beta,
+        )
     }
     pub fn smooth_l1_loss_out(
         _: DispatchKeySet,
@@ -2040,8 +2046,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::smooth_l1_loss(
             Out::Into(&[out]),
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             beta,
         )?;
@@ -2057,9 +2063,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::smooth_l1_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             beta,
         )
@@ -2075,9 +2081,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::smooth_l1_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             beta,
         )?;
@@ -2090,7 +2096,13 @@ pub mod native {
         reduction: i64,
         delta: f64,
     ) -> Result<Tensor> {
-        crate::native::loss::huber_loss(Out::Fresh, self_, target, reduction, delta)
+        crate::native::loss::huber_loss(
+            Out::Fresh,
+            &self_.pinned(),
+            &target.pinned(),
+            reduction,
+            delta,
+        )
     }
     pub fn huber_loss_out(
         _: DispatchKeySet,
@@ -2102,8 +2114,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::huber_loss(
             Out::Into(&[out]),
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             delta,
         )?;
@@ -2119,9 +2131,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::huber_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             delta,
         )
@@ -2137,9 +2149,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::huber_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
             delta,
         )?;
@@ -2151,7 +2163,12 @@ pub mod native {
         target: &Tensor,
         reduction: i64,
     ) -> Result<Tensor> {
-        crate::native::loss::soft_margin_loss(Out::Fresh, self_, target, reduction)
+        crate::native::loss::soft_margin_loss(
+            Out::Fresh,
+            &self_.pinned(),
+            &target.pinned(),
+            reduction,
+        )
     }
     pub fn soft_margin_loss_out(
         _: DispatchKeySet,
@@ -2162,8 +2179,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::soft_margin_loss(
             Out::Into(&[out]),
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
         )?;
         Ok(())
@@ -2177,9 +2194,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::soft_margin_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
         )
     }
@@ -2193,9 +2210,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::soft_margin_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
         )?;
         Ok(())
@@ -2209,9 +2226,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::binary_cross_entropy(
             Out::Fresh,
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )
     }
@@ -2225,9 +2242,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::binary_cross_entropy(
             Out::Into(&[out]),
-            self_,
-            target,
-            weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )?;
         Ok(())
@@ -2242,10 +2259,10 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::binary_cross_entropy_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )
     }
@@ -2260,10 +2277,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::binary_cross_entropy_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
-            weight,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )?;
         Ok(())
@@ -2278,10 +2295,10 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::loss::binary_cross_entropy_with_logits(
             Out::Fresh,
-            self_,
-            target,
-            weight,
-            pos_weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            pos_weight.map(Tensor::pinned).as_ref(),
             reduction,
         )
     }
@@ -2296,10 +2313,10 @@ pub mod native {
     ) -> Result<()> {
         crate::native::loss::binary_cross_entropy_with_logits(
             Out::Into(&[out]),
-            self_,
-            target,
-            weight,
-            pos_weight,
+            &self_.pinned(),
+            &target.pinned(),
+            weight.map(Tensor::pinned).as_ref(),
+            pos_weight.map(Tensor::pinned).as_ref(),
             reduction,
         )?;
         Ok(())

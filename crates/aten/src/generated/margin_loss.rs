@@ -505,11 +505,11 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::margin_loss::multi_margin_loss(
             Out::Fresh,
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             p,
             margin,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )
     }
@@ -525,11 +525,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::margin_loss::multi_margin_loss(
             Out::Into(&[out]),
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             p,
             margin,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )?;
         Ok(())
@@ -546,12 +546,12 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::margin_loss::multi_margin_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             p,
             margin,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )
     }
@@ -568,12 +568,12 @@ pub mod native {
     ) -> Result<()> {
         crate::native::margin_loss::multi_margin_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             p,
             margin,
-            weight,
+            weight.map(Tensor::pinned).as_ref(),
             reduction,
         )?;
         Ok(())
@@ -603,8 +603,8 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::margin_loss::multilabel_margin_loss_forward(
             Out::Fresh,
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
         )
     }
@@ -618,8 +618,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::margin_loss::multilabel_margin_loss_forward(
             Out::Into(&[output, is_target]),
-            self_,
-            target,
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
         )?;
         Ok(())
@@ -634,11 +634,11 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::margin_loss::multilabel_margin_loss_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
-            is_target,
+            &is_target.pinned(),
         )
     }
     pub fn multilabel_margin_loss_backward_grad_input(
@@ -652,11 +652,11 @@ pub mod native {
     ) -> Result<()> {
         crate::native::margin_loss::multilabel_margin_loss_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            target,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &target.pinned(),
             reduction,
-            is_target,
+            &is_target.pinned(),
         )?;
         Ok(())
     }

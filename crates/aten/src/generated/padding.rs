@@ -1002,7 +1002,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::reflection_pad1d(Out::Fresh, self_, padding)
+        crate::native::padding::reflection_pad1d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn reflection_pad1d_out(
         _: DispatchKeySet,
@@ -1010,7 +1010,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::reflection_pad1d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::reflection_pad1d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn reflection_pad1d_backward(
@@ -1021,8 +1025,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::reflection_pad1d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1035,8 +1039,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::reflection_pad1d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())
@@ -1046,7 +1050,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::reflection_pad2d(Out::Fresh, self_, padding)
+        crate::native::padding::reflection_pad2d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn reflection_pad2d_out(
         _: DispatchKeySet,
@@ -1054,7 +1058,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::reflection_pad2d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::reflection_pad2d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn reflection_pad2d_backward(
@@ -1065,8 +1073,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::reflection_pad2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1079,8 +1087,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::reflection_pad2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())
@@ -1090,7 +1098,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::reflection_pad3d(Out::Fresh, self_, padding)
+        crate::native::padding::reflection_pad3d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn reflection_pad3d_out(
         _: DispatchKeySet,
@@ -1098,7 +1106,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::reflection_pad3d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::reflection_pad3d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn reflection_pad3d_backward(
@@ -1109,8 +1121,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::reflection_pad3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1123,8 +1135,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::reflection_pad3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())
@@ -1134,7 +1146,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::replication_pad1d(Out::Fresh, self_, padding)
+        crate::native::padding::replication_pad1d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn replication_pad1d_out(
         _: DispatchKeySet,
@@ -1142,7 +1154,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::replication_pad1d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::replication_pad1d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn replication_pad1d_backward(
@@ -1153,8 +1169,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::replication_pad1d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1167,8 +1183,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::replication_pad1d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())
@@ -1178,7 +1194,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::replication_pad2d(Out::Fresh, self_, padding)
+        crate::native::padding::replication_pad2d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn replication_pad2d_out(
         _: DispatchKeySet,
@@ -1186,7 +1202,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::replication_pad2d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::replication_pad2d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn replication_pad2d_backward(
@@ -1197,8 +1217,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::replication_pad2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1211,8 +1231,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::replication_pad2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())
@@ -1222,7 +1242,7 @@ pub mod native {
         self_: &Tensor,
         padding: &[i64],
     ) -> Result<Tensor> {
-        crate::native::padding::replication_pad3d(Out::Fresh, self_, padding)
+        crate::native::padding::replication_pad3d(Out::Fresh, &self_.pinned(), padding)
     }
     pub fn replication_pad3d_out(
         _: DispatchKeySet,
@@ -1230,7 +1250,11 @@ pub mod native {
         padding: &[i64],
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::padding::replication_pad3d(Out::Into(&[out]), self_, padding)?;
+        crate::native::padding::replication_pad3d(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            padding,
+        )?;
         Ok(())
     }
     pub fn replication_pad3d_backward(
@@ -1241,8 +1265,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::padding::replication_pad3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )
     }
@@ -1255,8 +1279,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::padding::replication_pad3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             padding,
         )?;
         Ok(())

@@ -428,7 +428,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pixel::im2col(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             dilation,
             padding,
@@ -446,7 +446,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pixel::im2col(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             dilation,
             padding,
@@ -465,7 +465,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pixel::col2im(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             kernel_size,
             dilation,
@@ -485,7 +485,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pixel::col2im(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             kernel_size,
             dilation,

@@ -2231,7 +2231,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::pooling::max_pool2d_with_indices(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2252,7 +2252,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_pool2d_with_indices(
             Out::Into(&[out, indices]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2274,14 +2274,14 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::max_pool2d_with_indices_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
             dilation,
             ceil_mode,
-            indices,
+            &indices.pinned(),
         )
     }
     pub fn max_pool2d_with_indices_backward_grad_input(
@@ -2298,14 +2298,14 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_pool2d_with_indices_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
             dilation,
             ceil_mode,
-            indices,
+            &indices.pinned(),
         )?;
         Ok(())
     }
@@ -2320,7 +2320,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::pooling::max_pool3d_with_indices(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2341,7 +2341,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_pool3d_with_indices(
             Out::Into(&[out, indices]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2363,14 +2363,14 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::max_pool3d_with_indices_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
             dilation,
             ceil_mode,
-            indices,
+            &indices.pinned(),
         )
     }
     pub fn max_pool3d_with_indices_backward_grad_input(
@@ -2387,14 +2387,14 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_pool3d_with_indices_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
             dilation,
             ceil_mode,
-            indices,
+            &indices.pinned(),
         )?;
         Ok(())
     }
@@ -2482,7 +2482,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::avg_pool2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2504,7 +2504,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::avg_pool2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2527,8 +2527,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::avg_pool2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2551,8 +2551,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::avg_pool2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2574,7 +2574,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::avg_pool3d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2596,7 +2596,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::avg_pool3d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2619,8 +2619,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::avg_pool3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2643,8 +2643,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::avg_pool3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
             kernel_size,
             stride,
             padding,
@@ -2732,7 +2732,11 @@ pub mod native {
         self_: &Tensor,
         output_size: &[i64],
     ) -> Result<Tensor> {
-        crate::native::pooling::_adaptive_avg_pool2d(Out::Fresh, self_, output_size)
+        crate::native::pooling::_adaptive_avg_pool2d(
+            Out::Fresh,
+            &self_.pinned(),
+            output_size,
+        )
     }
     pub fn _adaptive_avg_pool2d_out(
         _: DispatchKeySet,
@@ -2742,7 +2746,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::_adaptive_avg_pool2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
         )?;
         Ok(())
@@ -2754,8 +2758,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::_adaptive_avg_pool2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
         )
     }
     pub fn _adaptive_avg_pool2d_backward_out(
@@ -2766,8 +2770,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::_adaptive_avg_pool2d_backward(
             Out::Into(&[out]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
         )?;
         Ok(())
     }
@@ -2792,7 +2796,11 @@ pub mod native {
         self_: &Tensor,
         output_size: &[i64],
     ) -> Result<Tensor> {
-        crate::native::pooling::_adaptive_avg_pool3d(Out::Fresh, self_, output_size)
+        crate::native::pooling::_adaptive_avg_pool3d(
+            Out::Fresh,
+            &self_.pinned(),
+            output_size,
+        )
     }
     pub fn _adaptive_avg_pool3d_out(
         _: DispatchKeySet,
@@ -2802,7 +2810,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::_adaptive_avg_pool3d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
         )?;
         Ok(())
@@ -2814,8 +2822,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::_adaptive_avg_pool3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
         )
     }
     pub fn _adaptive_avg_pool3d_backward_out(
@@ -2826,8 +2834,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::_adaptive_avg_pool3d_backward(
             Out::Into(&[out]),
-            grad_output,
-            self_,
+            &grad_output.pinned(),
+            &self_.pinned(),
         )?;
         Ok(())
     }
@@ -2843,7 +2851,11 @@ pub mod native {
         self_: &Tensor,
         output_size: &[i64],
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::pooling::adaptive_max_pool2d(Out::Fresh, self_, output_size)
+        crate::native::pooling::adaptive_max_pool2d(
+            Out::Fresh,
+            &self_.pinned(),
+            output_size,
+        )
     }
     pub fn adaptive_max_pool2d_out(
         _: DispatchKeySet,
@@ -2854,7 +2866,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::adaptive_max_pool2d(
             Out::Into(&[out, indices]),
-            self_,
+            &self_.pinned(),
             output_size,
         )?;
         Ok(())
@@ -2867,9 +2879,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::adaptive_max_pool2d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            indices,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &indices.pinned(),
         )
     }
     pub fn adaptive_max_pool2d_backward_grad_input(
@@ -2881,9 +2893,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::adaptive_max_pool2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            indices,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &indices.pinned(),
         )?;
         Ok(())
     }
@@ -2892,7 +2904,11 @@ pub mod native {
         self_: &Tensor,
         output_size: &[i64],
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::pooling::adaptive_max_pool3d(Out::Fresh, self_, output_size)
+        crate::native::pooling::adaptive_max_pool3d(
+            Out::Fresh,
+            &self_.pinned(),
+            output_size,
+        )
     }
     pub fn adaptive_max_pool3d_out(
         _: DispatchKeySet,
@@ -2903,7 +2919,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::adaptive_max_pool3d(
             Out::Into(&[out, indices]),
-            self_,
+            &self_.pinned(),
             output_size,
         )?;
         Ok(())
@@ -2916,9 +2932,9 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::adaptive_max_pool3d_backward(
             Out::Fresh,
-            grad_output,
-            self_,
-            indices,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &indices.pinned(),
         )
     }
     pub fn adaptive_max_pool3d_backward_grad_input(
@@ -2930,9 +2946,9 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::adaptive_max_pool3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
-            self_,
-            indices,
+            &grad_output.pinned(),
+            &self_.pinned(),
+            &indices.pinned(),
         )?;
         Ok(())
     }
@@ -2942,7 +2958,12 @@ pub mod native {
         indices: &Tensor,
         output_size: &[i64],
     ) -> Result<Tensor> {
-        crate::native::pooling::max_unpool2d(Out::Fresh, self_, indices, output_size)
+        crate::native::pooling::max_unpool2d(
+            Out::Fresh,
+            &self_.pinned(),
+            &indices.pinned(),
+            output_size,
+        )
     }
     pub fn max_unpool2d_out(
         _: DispatchKeySet,
@@ -2953,8 +2974,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_unpool2d(
             Out::Into(&[out]),
-            self_,
-            indices,
+            &self_.pinned(),
+            &indices.pinned(),
             output_size,
         )?;
         Ok(())
@@ -2969,8 +2990,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::pooling::max_unpool3d(
             Out::Fresh,
-            self_,
-            indices,
+            &self_.pinned(),
+            &indices.pinned(),
             output_size,
             stride,
             padding,
@@ -2987,8 +3008,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::pooling::max_unpool3d(
             Out::Into(&[out]),
-            self_,
-            indices,
+            &self_.pinned(),
+            &indices.pinned(),
             output_size,
             stride,
             padding,

@@ -127,7 +127,7 @@ pub mod native {
         dim: i64,
         maxnorm: Scalar,
     ) -> Result<Tensor> {
-        crate::native::renorm::renorm(Out::Fresh, self_, p, dim, maxnorm)
+        crate::native::renorm::renorm(Out::Fresh, &self_.pinned(), p, dim, maxnorm)
     }
     pub fn renorm_(
         _: DispatchKeySet,
@@ -136,7 +136,13 @@ pub mod native {
         dim: i64,
         maxnorm: Scalar,
     ) -> Result<()> {
-        crate::native::renorm::renorm(Out::InPlace(self_), self_, p, dim, maxnorm)?;
+        crate::native::renorm::renorm(
+            Out::InPlace(self_),
+            &self_.pinned(),
+            p,
+            dim,
+            maxnorm,
+        )?;
         Ok(())
     }
     pub fn renorm_out(
@@ -147,7 +153,13 @@ pub mod native {
         maxnorm: Scalar,
         out: &Tensor,
     ) -> Result<()> {
-        crate::native::renorm::renorm(Out::Into(&[out]), self_, p, dim, maxnorm)?;
+        crate::native::renorm::renorm(
+            Out::Into(&[out]),
+            &self_.pinned(),
+            p,
+            dim,
+            maxnorm,
+        )?;
         Ok(())
     }
 }

@@ -649,12 +649,12 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::searching::searchsorted(
             Out::Fresh,
-            sorted_sequence,
-            self_,
+            &sorted_sequence.pinned(),
+            &self_.pinned(),
             out_int32,
             right,
             side,
-            sorter,
+            sorter.map(Tensor::pinned).as_ref(),
         )
     }
     pub fn searchsorted_tensor_out(
@@ -669,12 +669,12 @@ pub mod native {
     ) -> Result<()> {
         crate::native::searching::searchsorted(
             Out::Into(&[out]),
-            sorted_sequence,
-            self_,
+            &sorted_sequence.pinned(),
+            &self_.pinned(),
             out_int32,
             right,
             side,
-            sorter,
+            sorter.map(Tensor::pinned).as_ref(),
         )?;
         Ok(())
     }
@@ -689,12 +689,12 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::searching::searchsorted_scalar(
             Out::Fresh,
-            sorted_sequence,
+            &sorted_sequence.pinned(),
             self_,
             out_int32,
             right,
             side,
-            sorter,
+            sorter.map(Tensor::pinned).as_ref(),
         )
     }
     pub fn searchsorted_scalar_out(
@@ -709,12 +709,12 @@ pub mod native {
     ) -> Result<()> {
         crate::native::searching::searchsorted_scalar(
             Out::Into(&[out]),
-            sorted_sequence,
+            &sorted_sequence.pinned(),
             self_,
             out_int32,
             right,
             side,
-            sorter,
+            sorter.map(Tensor::pinned).as_ref(),
         )?;
         Ok(())
     }
@@ -727,8 +727,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::searching::bucketize(
             Out::Fresh,
-            self_,
-            boundaries,
+            &self_.pinned(),
+            &boundaries.pinned(),
             out_int32,
             right,
         )
@@ -743,8 +743,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::searching::bucketize(
             Out::Into(&[out]),
-            self_,
-            boundaries,
+            &self_.pinned(),
+            &boundaries.pinned(),
             out_int32,
             right,
         )?;
@@ -760,7 +760,7 @@ pub mod native {
         crate::native::searching::bucketize_scalar(
             Out::Fresh,
             self_,
-            boundaries,
+            &boundaries.pinned(),
             out_int32,
             right,
         )
@@ -776,7 +776,7 @@ pub mod native {
         crate::native::searching::bucketize_scalar(
             Out::Into(&[out]),
             self_,
-            boundaries,
+            &boundaries.pinned(),
             out_int32,
             right,
         )?;
@@ -791,8 +791,8 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::searching::isin_tensor_tensor(
             Out::Fresh,
-            elements,
-            test_elements,
+            &elements.pinned(),
+            &test_elements.pinned(),
             assume_unique,
             invert,
         )
@@ -807,8 +807,8 @@ pub mod native {
     ) -> Result<()> {
         crate::native::searching::isin_tensor_tensor(
             Out::Into(&[out]),
-            elements,
-            test_elements,
+            &elements.pinned(),
+            &test_elements.pinned(),
             assume_unique,
             invert,
         )?;
@@ -823,7 +823,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::searching::isin_tensor_scalar(
             Out::Fresh,
-            elements,
+            &elements.pinned(),
             test_element,
             assume_unique,
             invert,
@@ -839,7 +839,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::searching::isin_tensor_scalar(
             Out::Into(&[out]),
-            elements,
+            &elements.pinned(),
             test_element,
             assume_unique,
             invert,
@@ -856,7 +856,7 @@ pub mod native {
         crate::native::searching::isin_scalar_tensor(
             Out::Fresh,
             element,
-            test_elements,
+            &test_elements.pinned(),
             assume_unique,
             invert,
         )
@@ -872,7 +872,7 @@ pub mod native {
         crate::native::searching::isin_scalar_tensor(
             Out::Into(&[out]),
             element,
-            test_elements,
+            &test_elements.pinned(),
             assume_unique,
             invert,
         )?;

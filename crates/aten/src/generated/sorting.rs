@@ -1094,7 +1094,7 @@ pub mod native {
         dim: i64,
         descending: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::sort(Out::Fresh, self_, dim, descending)
+        crate::native::sorting::sort(Out::Fresh, &self_.pinned(), dim, descending)
     }
     pub fn sort_values(
         _: DispatchKeySet,
@@ -1106,7 +1106,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::sort(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             dim,
             descending,
         )?;
@@ -1119,7 +1119,13 @@ pub mod native {
         dim: i64,
         descending: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::sort_stable(Out::Fresh, self_, stable, dim, descending)
+        crate::native::sorting::sort_stable(
+            Out::Fresh,
+            &self_.pinned(),
+            stable,
+            dim,
+            descending,
+        )
     }
     pub fn sort_values_stable(
         _: DispatchKeySet,
@@ -1132,7 +1138,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::sort_stable(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             stable,
             dim,
             descending,
@@ -1162,7 +1168,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::sorting::argsort_stable(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             stable,
             dim,
             descending,
@@ -1178,7 +1184,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::argsort_stable(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             stable,
             dim,
             descending,
@@ -1193,7 +1199,14 @@ pub mod native {
         largest: bool,
         sorted: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::topk(Out::Fresh, self_, k, dim, largest, sorted)
+        crate::native::sorting::topk(
+            Out::Fresh,
+            &self_.pinned(),
+            k,
+            dim,
+            largest,
+            sorted,
+        )
     }
     pub fn topk_values(
         _: DispatchKeySet,
@@ -1207,7 +1220,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::topk(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             k,
             dim,
             largest,
@@ -1222,7 +1235,7 @@ pub mod native {
         dim: i64,
         keepdim: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::kthvalue(Out::Fresh, self_, k, dim, keepdim)
+        crate::native::sorting::kthvalue(Out::Fresh, &self_.pinned(), k, dim, keepdim)
     }
     pub fn kthvalue_values(
         _: DispatchKeySet,
@@ -1235,7 +1248,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::kthvalue(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             k,
             dim,
             keepdim,
@@ -1243,10 +1256,10 @@ pub mod native {
         Ok(())
     }
     pub fn median(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-        crate::native::sorting::median(Out::Fresh, self_)
+        crate::native::sorting::median(Out::Fresh, &self_.pinned())
     }
     pub fn median_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        crate::native::sorting::median(Out::Into(&[out]), self_)?;
+        crate::native::sorting::median(Out::Into(&[out]), &self_.pinned())?;
         Ok(())
     }
     pub fn median_dim(
@@ -1255,7 +1268,7 @@ pub mod native {
         dim: i64,
         keepdim: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::median_dim(Out::Fresh, self_, dim, keepdim)
+        crate::native::sorting::median_dim(Out::Fresh, &self_.pinned(), dim, keepdim)
     }
     pub fn median_dim_values(
         _: DispatchKeySet,
@@ -1267,17 +1280,17 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::median_dim(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             dim,
             keepdim,
         )?;
         Ok(())
     }
     pub fn nanmedian(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-        crate::native::sorting::nanmedian(Out::Fresh, self_)
+        crate::native::sorting::nanmedian(Out::Fresh, &self_.pinned())
     }
     pub fn nanmedian_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-        crate::native::sorting::nanmedian(Out::Into(&[out]), self_)?;
+        crate::native::sorting::nanmedian(Out::Into(&[out]), &self_.pinned())?;
         Ok(())
     }
     pub fn nanmedian_dim(
@@ -1286,7 +1299,7 @@ pub mod native {
         dim: i64,
         keepdim: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::nanmedian_dim(Out::Fresh, self_, dim, keepdim)
+        crate::native::sorting::nanmedian_dim(Out::Fresh, &self_.pinned(), dim, keepdim)
     }
     pub fn nanmedian_dim_values(
         _: DispatchKeySet,
@@ -1298,7 +1311,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::nanmedian_dim(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             dim,
             keepdim,
         )?;
@@ -1310,7 +1323,7 @@ pub mod native {
         dim: i64,
         keepdim: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::sorting::mode(Out::Fresh, self_, dim, keepdim)
+        crate::native::sorting::mode(Out::Fresh, &self_.pinned(), dim, keepdim)
     }
     pub fn mode_values(
         _: DispatchKeySet,
@@ -1322,7 +1335,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::sorting::mode(
             Out::Into(&[values, indices]),
-            self_,
+            &self_.pinned(),
             dim,
             keepdim,
         )?;

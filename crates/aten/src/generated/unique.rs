@@ -467,7 +467,12 @@ pub mod native {
         sorted: bool,
         return_inverse: bool,
     ) -> Result<(Tensor, Tensor)> {
-        crate::native::unique::_unique(Out::Fresh, self_, sorted, return_inverse)
+        crate::native::unique::_unique(
+            Out::Fresh,
+            &self_.pinned(),
+            sorted,
+            return_inverse,
+        )
     }
     pub fn _unique_out(
         _: DispatchKeySet,
@@ -479,7 +484,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::unique::_unique(
             Out::Into(&[out0, out1]),
-            self_,
+            &self_.pinned(),
             sorted,
             return_inverse,
         )?;
@@ -494,7 +499,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::unique::_unique2(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             sorted,
             return_inverse,
             return_counts,
@@ -512,7 +517,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::unique::_unique2(
             Out::Into(&[out0, out1, out2]),
-            self_,
+            &self_.pinned(),
             sorted,
             return_inverse,
             return_counts,
@@ -529,7 +534,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::unique::unique_dim(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             dim,
             sorted,
             return_inverse,
@@ -549,7 +554,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::unique::unique_dim(
             Out::Into(&[out0, out1, out2]),
-            self_,
+            &self_.pinned(),
             dim,
             sorted,
             return_inverse,
@@ -566,7 +571,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::unique::unique_consecutive(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             return_inverse,
             return_counts,
             dim,
@@ -584,7 +589,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::unique::unique_consecutive(
             Out::Into(&[out0, out1, out2]),
-            self_,
+            &self_.pinned(),
             return_inverse,
             return_counts,
             dim,
@@ -600,7 +605,7 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::unique::unique_dim_consecutive(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             dim,
             return_inverse,
             return_counts,
@@ -618,7 +623,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::unique::unique_dim_consecutive(
             Out::Into(&[out0, out1, out2]),
-            self_,
+            &self_.pinned(),
             dim,
             return_inverse,
             return_counts,

@@ -3617,7 +3617,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest1d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales,
         )
@@ -3631,7 +3631,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest1d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales,
         )?;
@@ -3646,7 +3646,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest1d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales,
@@ -3662,7 +3662,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest1d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales,
@@ -3706,7 +3706,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact1d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales,
         )
@@ -3720,7 +3720,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact1d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales,
         )?;
@@ -3735,7 +3735,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact1d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales,
@@ -3751,7 +3751,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact1d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales,
@@ -3789,7 +3789,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales_h,
             scales_w,
@@ -3805,7 +3805,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales_h,
             scales_w,
@@ -3822,7 +3822,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest2d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_h,
@@ -3840,7 +3840,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_h,
@@ -3886,7 +3886,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales_h,
             scales_w,
@@ -3902,7 +3902,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales_h,
             scales_w,
@@ -3919,7 +3919,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact2d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_h,
@@ -3937,7 +3937,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_h,
@@ -3980,7 +3980,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest3d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales_d,
             scales_h,
@@ -3998,7 +3998,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest3d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales_d,
             scales_h,
@@ -4017,7 +4017,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_nearest3d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_d,
@@ -4037,7 +4037,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_nearest3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_d,
@@ -4085,7 +4085,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact3d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             scales_d,
             scales_h,
@@ -4103,7 +4103,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact3d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             scales_d,
             scales_h,
@@ -4122,7 +4122,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_nearest_exact3d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_d,
@@ -4142,7 +4142,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_nearest_exact3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             scales_d,
@@ -4193,7 +4193,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_linear1d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales,
@@ -4209,7 +4209,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_linear1d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales,
@@ -4226,7 +4226,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_linear1d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4244,7 +4244,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_linear1d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4292,7 +4292,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_bilinear2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4310,7 +4310,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_bilinear2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4329,7 +4329,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_bilinear2d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4349,7 +4349,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_bilinear2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4402,7 +4402,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_trilinear3d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_d,
@@ -4422,7 +4422,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_trilinear3d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_d,
@@ -4443,7 +4443,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_trilinear3d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4465,7 +4465,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_trilinear3d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4518,7 +4518,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_bicubic2d(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4536,7 +4536,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_bicubic2d(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4555,7 +4555,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::upsample_bicubic2d_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4575,7 +4575,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::upsample_bicubic2d_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4627,7 +4627,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_bilinear2d_aa(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4645,7 +4645,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_bilinear2d_aa(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4664,7 +4664,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_bilinear2d_aa_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4684,7 +4684,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_bilinear2d_aa_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4736,7 +4736,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_bicubic2d_aa(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4754,7 +4754,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_bicubic2d_aa(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4773,7 +4773,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_bicubic2d_aa_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4793,7 +4793,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_bicubic2d_aa_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4845,7 +4845,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_lanczos2d_aa(
             Out::Fresh,
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4863,7 +4863,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_lanczos2d_aa(
             Out::Into(&[out]),
-            self_,
+            &self_.pinned(),
             output_size,
             align_corners,
             scales_h,
@@ -4882,7 +4882,7 @@ pub mod native {
     ) -> Result<Tensor> {
         crate::native::upsampling::_upsample_lanczos2d_aa_backward(
             Out::Fresh,
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,
@@ -4902,7 +4902,7 @@ pub mod native {
     ) -> Result<()> {
         crate::native::upsampling::_upsample_lanczos2d_aa_backward(
             Out::Into(&[grad_input]),
-            grad_output,
+            &grad_output.pinned(),
             output_size,
             input_size,
             align_corners,

@@ -61,8 +61,10 @@ impl<'a> Call<'a> {
         let names: &[&str] = if dims == 2 { &["height", "width"] } else { &["time", "height", "width"] };
         for (d, name_of) in names.iter().enumerate() {
             let size = sizes[n - dims + d];
+            // PyTorch leaves an element of room over three dimensions.
+            let needed = self.output[d].saturating_add(self.kernel[d]) - 1 + i64::from(dims == 3);
             check!(
-                self.output[d].saturating_add(self.kernel[d]) - 1 <= size,
+                needed <= size,
                 "{name}: pool {name_of} {} too large relative to input {name_of} {size}",
                 self.kernel[d]
             );

@@ -57,7 +57,7 @@ impl Resampling<'_> {
     }
 
     /// The taps of each dimension, over an image.
-    fn taps(&self, image: &[i64], wide: bool, weights: DType) -> Vec<Taps> {
+    fn taps(&self, image: &[i64], (wide, weights, by_sizes): (bool, DType, bool)) -> Vec<Taps> {
         let line = |d: usize| Line {
             input: image[d] as usize,
             output: self.output[d] as usize,
@@ -65,6 +65,7 @@ impl Resampling<'_> {
             align_corners: self.align_corners,
             wide,
             weights,
+            by_sizes,
         };
         (0..self.dims()).map(|d| line(d).taps(self.kind)).collect()
     }
@@ -121,13 +122,13 @@ impl Resampling<'_> {
         let strides = Some(strides::of_format(&sizes, format)?);
         let slot = out.prepare(0, Spec { strides, ..Spec::like(&sizes, x) }, &[x])?;
         if let Some(kernel) = kernel {
-            let wide = match x.dtype() {
-                DType::F64 => !(self.is_nearest() && self.by_channels(x)),
-                // Weights of bytes are rounded to integers later.
-                dtype => dtype == DType::U8 && !self.is_nearest(),
-            };
-            let weights = if self.by_channels(x) { DType::F32 } else { x.dtype() };
-            resample(kernel, &slot.tensor, x, format, self.taps(&x.sizes()[2..], wide, weights))?;
+            let (channels, dtype) = (self.by_channels(x), x.dtype());
+            // Weights of bytes are rounded to integers later.
+            let bytes = dtype == DType::U8 && !self.is_nearest();
+            let wide = bytes || (dtype == DType::F64 && !(self.is_nearest() && channels));
+            let weights = if channels { DType::F32 } else { dtype };
+            let by_sizes = bytes || self.is_antialiased() || (self.is_nearest() && channels);
+            resample(kernel, &slot.tensor, x, format, self.taps(&x.sizes()[2..], (wide, weights, by_sizes)))?;
         }
         slot.finish()
     }
@@ -197,7 +198,8 @@ impl Resampling<'_> {
         let strides = Some(strides::of_format(input, format)?);
         let slot = out.prepare(0, Spec { strides, ..Spec::like(input, grad) }, &[grad])?;
         if let Some(kernel) = kernel {
-            let taps = self.taps(&input[2..], dtype == DType::F64 && !self.is_nearest(), DType::F32);
+            let wide = dtype == DType::F64 && !self.is_nearest();
+            let taps = self.taps(&input[2..], (wide, DType::F32, self.is_nearest()));
             let taps = taps.iter().zip(&input[2..]).map(|(taps, &n)| taps.transposed(n as usize)).collect();
             resample(kernel, &slot.tensor, grad, format, taps)?;
         }
