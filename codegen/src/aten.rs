@@ -7,7 +7,7 @@ use quote::{format_ident, quote};
 
 use crate::model::{Entry, Kind, Meta, Operator, OutDtype};
 use crate::names::{arg_name, camel, ident};
-use crate::schema::{Arg, Form, Schema};
+use crate::schema::{Arg, Base, Form, Schema};
 use crate::types;
 
 /// `ADD`: the static of an operator.
@@ -297,7 +297,7 @@ fn native_function(entry: &Entry) -> TokenStream {
 
 fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
     let target = native_function(entry);
-    let args = forwarded(entry, op);
+    let args = native_args(entry, op);
     let out = match op.form {
         Form::Functional => quote!(Out::Fresh),
         Form::InPlace if op.schema.args.first().is_some_and(|arg| arg.ty.list.is_some()) => quote!(Out::Into(self_)),
@@ -322,6 +322,41 @@ fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
     } else {
         quote!(#target(#out, #(#args),*)?; Ok(()))
     }
+}
+
+/// Families whose native functions look at a tensor's shape once, or pin by themselves what they look at more often.
+const LOOK_ONCE: [&str; 14] = [
+    "attention",
+    "batch_norm",
+    "copy",
+    "fill",
+    "flip",
+    "indexing",
+    "joining",
+    "matmul",
+    "optim",
+    "pointwise",
+    "reduce",
+    "scan",
+    "softmax",
+    "triangular",
+];
+
+/// What a native function is called with: tensors that it reads have shapes that no other thread can change.
+fn native_args(entry: &Entry, op: &Operator) -> Vec<TokenStream> {
+    let args = forwarded(entry, op);
+    if entry.kind != Kind::Native || LOOK_ONCE.contains(&entry.family.as_str()) {
+        return args;
+    }
+    let pin = |(arg, value): (&Arg, TokenStream)| {
+        let tensor = arg.ty.base == Base::Tensor && arg.ty.list.is_none() && !arg.ty.is_written();
+        match (tensor, arg.ty.optional) {
+            (true, false) => quote!(&#value.pinned()),
+            (true, true) => quote!(#value.map(Tensor::pinned).as_ref()),
+            (false, _) => value,
+        }
+    };
+    inputs(&entry.schema).into_iter().zip(args).map(pin).collect()
 }
 
 /// The entry's own arguments as another form has them: dropped tensor options come from the out tensor.
@@ -351,7 +386,7 @@ fn composite_body(entry: &Entry, op: &Operator) -> TokenStream {
         let call = if entry.is_composite() {
             quote!(composite::#family::#name(#(#args),*)?)
         } else {
-            let function = native_function(entry);
+            let (function, args) = (native_function(entry), native_args(entry, op));
             quote!(#function(Out::Fresh, #(#args),*)?)
         };
         let rule = match &entry.out_dtype {
