@@ -112,11 +112,35 @@ fn weights<T: Floating>(taps: &Taps) -> Vec<<T::Op as Math>::Part> {
     (0..taps.len()).flat_map(|o| taps.of(o).1).map(|&w| Math::from_f64(w)).collect()
 }
 
-/// `sum += weight * x`
+/// `sums = weight * x`, or that added to what there is.
 #[inline(always)]
-fn accumulate<A: Math>(sums: &mut [A], x: impl Iterator<Item = A>, weight: A::Part) {
-    for (sum, x) in sums.iter_mut().zip(x) {
-        *sum = sum.add(x.scale(weight));
+fn accumulate<A: Math>(sums: &mut [A], x: impl Iterator<Item = A>, weight: A::Part, first: bool) {
+    if first {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum = x.scale(weight);
+        }
+    } else {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum = sum.add(x.scale(weight));
+        }
+    }
+}
+
+/// `out[o] = sum over k of weights[o, k] * sums[indices[o, k]]`, for K elements each.
+#[inline(always)]
+fn gather<T: Floating, const K: usize>(
+    out: &mut [T],
+    sums: &[T::Op],
+    indices: &[usize],
+    weights: &[<T::Op as Math>::Part],
+) {
+    let (indices, weights) = (indices.as_chunks::<K>().0, weights.as_chunks::<K>().0);
+    for o in 0..out.len().min(indices.len()).min(weights.len()) {
+        let mut sum = sums[indices[o][0]].scale(weights[o][0]);
+        for k in 1..K {
+            sum = sum.add(sums[indices[o][k]].scale(weights[o][k]));
+        }
+        out[o] = <T as Value>::down(sum);
     }
 }
 
@@ -129,6 +153,7 @@ pub fn resample<I: Isa, T: Floating>(out: &Tensor, x: &Tensor, shape: &ResampleS
     let [depth, height, columns] = &shape.taps;
     let last = weights::<T>(columns);
     let channels = shape.channels;
+    let each = columns.each().filter(|_| channels == 1);
     let one = |sums: &[usize]| sums.len() / rows.sizes[1].max(1) + 1;
     let work = rows.source * one(height.indices()) + columns.indices().len() * channels;
     out.with_dense(|out| {
@@ -138,45 +163,59 @@ pub fn resample<I: Isa, T: Floating>(out: &Tensor, x: &Tensor, shape: &ResampleS
             #[inline(always)]
             |start, part| {
                 let mut sums = vec![<T::Op as Arith>::ZERO; rows.source];
-                let mut wide = vec![<T::Op as Arith>::ZERO; if channels > 1 { channels } else { 0 }];
                 for row in 0..part.len() / rows.width {
                     let (plane, i, j) = rows.place(start / rows.width + row);
                     // The rows that there are to see, summed.
-                    sums.fill(<T::Op as Arith>::ZERO);
                     let (outer, inner) = (depth.of(i), height.of(j));
+                    let mut first = true;
                     for (&i, &wi) in outer.0.iter().zip(outer.1) {
                         for (&j, &wj) in inner.0.iter().zip(inner.1) {
                             let x = &x[rows.start(plane, i, j)..][..rows.source];
-                            accumulate(&mut sums, x.iter().map(|x| x.up()), Math::from_f64(wi * wj));
+                            accumulate(&mut sums, x.iter().map(|x| x.up()), Math::from_f64(wi * wj), first);
+                            first = false;
                         }
+                    }
+                    if first {
+                        sums.fill(<T::Op as Arith>::ZERO);
                     }
                     // Then their elements.
                     let out = &mut part[row * rows.width..][..rows.width];
-                    let mut t = 0;
-                    for o in 0..rows.sizes[2] {
-                        let taps = columns.of(o).0;
-                        let weights = &last[t..][..taps.len()];
-                        t += taps.len();
-                        if channels == 1 {
-                            let mut sum = <T::Op as Arith>::ZERO;
-                            for (&k, &w) in taps.iter().zip(weights) {
-                                sum = sum.add(sums[k].scale(w));
-                            }
-                            out[o] = <T as Value>::down(sum);
-                        } else {
-                            wide.fill(<T::Op as Arith>::ZERO);
-                            for (&k, &w) in taps.iter().zip(weights) {
-                                accumulate(&mut wide, sums[k * channels..][..channels].iter().copied(), w);
-                            }
-                            let out = &mut out[o * channels..][..channels];
-                            for (out, &wide) in out.iter_mut().zip(&wide) {
-                                *out = <T as Value>::down(wide);
-                            }
-                        }
+                    let indices = columns.indices();
+                    match each {
+                        Some(1) => gather::<T, 1>(out, &sums, indices, &last),
+                        Some(2) => gather::<T, 2>(out, &sums, indices, &last),
+                        Some(4) => gather::<T, 4>(out, &sums, indices, &last),
+                        _ => spread(out, &sums, columns, &last, channels),
                     }
                 }
             },
         );
     });
     Ok(())
+}
+
+/// [`gather`] for any number of elements each, with channels side by side.
+#[inline(always)]
+fn spread<T: Floating>(
+    out: &mut [T],
+    sums: &[T::Op],
+    columns: &Taps,
+    weights: &[<T::Op as Math>::Part],
+    channels: usize,
+) {
+    let mut wide = vec![<T::Op as Arith>::ZERO; channels];
+    let mut t = 0;
+    for o in 0..columns.len() {
+        let taps = columns.of(o).0;
+        let own = &weights[t..][..taps.len()];
+        t += taps.len();
+        wide.fill(<T::Op as Arith>::ZERO);
+        for (k, (&element, &w)) in taps.iter().zip(own).enumerate() {
+            accumulate(&mut wide, sums[element * channels..][..channels].iter().copied(), w, k == 0);
+        }
+        let out = &mut out[o * channels..][..channels];
+        for (out, &wide) in out.iter_mut().zip(&wide) {
+            *out = <T as Value>::down(wide);
+        }
+    }
 }

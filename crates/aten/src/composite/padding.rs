@@ -12,6 +12,7 @@ fn pair(pad: &[i64], dims: usize, d: usize) -> (i64, i64) {
 
 /// `self` with `value` around its last dimensions; negative padding cuts.
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
+    let self_ = &self_.pinned();
     check!(pad.len().is_multiple_of(2), "Length of pad must be even but instead it equals {}", pad.len());
     let (n, padded) = (self_.dim(), pad.len() / 2);
     check!(

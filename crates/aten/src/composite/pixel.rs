@@ -29,7 +29,7 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     let split = [lead, &[c, r, r, h, w]].concat();
     let m = lead.len() as i64;
     let order: Vec<i64> = (0..m).chain([m, m + 3, m + 1, m + 4, m + 2]).collect();
-    rearranged(self_, &split, &order, &[lead, &[c, h * r, w * r]].concat(), self_)
+    rearranged(self_, &split, &order, &[lead, &[c, h.saturating_mul(r), w.saturating_mul(r)]].concat(), self_)
 }
 
 /// (.., c, h r, w r) -> (.., c r r, h, w)

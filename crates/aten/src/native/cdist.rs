@@ -114,7 +114,7 @@ pub fn _cdist_backward(
 pub fn _pdist_forward(out: Out<'_>, self_: &Tensor, p: f64) -> Result<Tensor> {
     check!(self_.is_contiguous(), "_pdist_forward requires contiguous input");
     let n = self_.size(0)?;
-    let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
+    let pairs = if n <= 1 { 0 } else { n.saturating_mul(n - 1) / 2 };
     let kernel =
         if self_.is_meta() { None } else { Some(kernels::cdist(self_.device())?.pdist.get(self_.dtype(), "pdist")?) };
     let slot = out.prepare(0, Spec::like(&[pairs], self_), &[self_])?;
@@ -139,7 +139,7 @@ pub fn _pdist_backward(out: Out<'_>, grad_output: &Tensor, self_: &Tensor, p: f6
     }
     let slot = out.prepare(0, Spec::like(self_.sizes(), self_), &[grad_output, self_, pdist])?;
     if let Some(kernel) = kernel.filter(|_| slot.tensor.numel() > 0) {
-        let pairs = n * (n - 1) / 2;
+        let pairs = n.saturating_mul(n - 1) / 2;
         check!(
             grad_output.numel() == pairs && pdist.numel() == pairs,
             "_pdist_backward: expected {pairs} gradients and distances, got {} and {}",

@@ -114,7 +114,7 @@ impl<'a> Padding<'a> {
         let (n, dims) = (x.dim(), self.dims());
         let of = |d: usize| {
             let (size, [before, _]) = (x.sizes()[d], self.pairs[n - 1 - d]);
-            Taps::single((0..self.sizes[d]).map(move |o| self.mode.source(o - before, size)))
+            Taps::single((0..self.sizes[d]).map(move |o| self.mode.source(o.saturating_sub(before), size)))
         };
         (n - dims..n).map(of).collect()
     }
@@ -180,7 +180,7 @@ fn forward(out: Out<'_>, mode: Mode, dims: usize, x: &Tensor, padding: &[i64]) -
         }
     }
     let slot = out.prepare(0, spec(&padding.sizes, x, format)?, &[x])?;
-    if !slot.is_meta() {
+    if !slot.is_meta() && slot.tensor.numel() > 0 {
         let kernel = table(x)?.remap.get(x.dtype(), mode.name(dims, false))?;
         resample(kernel, &slot.tensor, x, format, padding.taps(x))?;
     }
@@ -199,7 +199,7 @@ fn backward(out: Out<'_>, mode: Mode, dims: usize, grad: &Tensor, x: &Tensor, pa
     }
     let format = format_of(x, dims);
     let slot = out.prepare(0, spec(x.sizes(), x, format)?, &[grad, x])?;
-    if !slot.is_meta() {
+    if !slot.is_meta() && slot.tensor.numel() > 0 {
         let kernel = table(x)?.resample.get(x.dtype(), mode.name(dims, true))?;
         let image = &x.sizes()[x.dim() - dims..];
         let taps = padding.taps(x).iter().zip(image).map(|(taps, &n)| taps.transposed(n as usize)).collect();

@@ -57,6 +57,12 @@ impl Taps {
         self.index.len() == self.len() && self.weight.iter().all(|&w| w == 1.0)
     }
 
+    /// How many elements every result is made of, if that is one number.
+    pub fn each(&self) -> Option<usize> {
+        let each = self.index.len().checked_div(self.len())?;
+        self.first.iter().enumerate().all(|(o, &first)| first == o * each).then_some(each)
+    }
+
     /// The element that each result starts with; all of it where [`Taps::is_single`].
     pub fn indices(&self) -> &[usize] {
         &self.index

@@ -8,9 +8,9 @@ use tensor_core::{DType, MemoryFormat, Result, bail, check};
 
 use super::convolution::list;
 use super::taps::{Taps, format_of, resample};
-use crate::Tensor;
 use crate::kernels;
 use crate::out::{Out, Spec};
+use crate::{Tensor, ops};
 
 use taps::{Kind, Line};
 
@@ -84,7 +84,8 @@ impl Resampling<'_> {
         match (self.kind, self.dims()) {
             (Kind::Cubic, _) | (_, 1) => false,
             (_, 2) => {
-                (many && x.is_contiguous_in(MemoryFormat::ChannelsLast)) || self.output[0] + self.output[1] <= 128
+                (many && x.is_contiguous_in(MemoryFormat::ChannelsLast))
+                    || self.output[0].saturating_add(self.output[1]) <= 128
             }
             _ => many && x.is_contiguous_in(MemoryFormat::ChannelsLast3d),
         }
@@ -117,11 +118,13 @@ impl Resampling<'_> {
             self.dims() + 2,
             list(x.sizes())
         );
-        let kernel = if x.is_meta() { None } else { Some(self.kernel(x)?) };
+        // Where nothing changes a filter has nothing to do, in any dtype.
+        let same = self.is_antialiased() && sizes.as_slice() == x.sizes();
+        let kernel = if x.is_meta() || same { None } else { Some(self.kernel(x)?) };
         let format = format_of(x, self.dims());
         let strides = Some(strides::of_format(&sizes, format)?);
         let slot = out.prepare(0, Spec { strides, ..Spec::like(&sizes, x) }, &[x])?;
-        if let Some(kernel) = kernel {
+        if let Some(kernel) = kernel.filter(|_| slot.tensor.numel() > 0) {
             let (channels, dtype) = (self.by_channels(x), x.dtype());
             // Weights of bytes are rounded to integers later.
             let bytes = dtype == DType::U8 && !self.is_nearest();
@@ -129,6 +132,9 @@ impl Resampling<'_> {
             let weights = if channels { DType::F32 } else { dtype };
             let by_sizes = bytes || self.is_antialiased() || (self.is_nearest() && channels);
             resample(kernel, &slot.tensor, x, format, self.taps(&x.sizes()[2..], (wide, weights, by_sizes)))?;
+        }
+        if same && !slot.is_meta() {
+            ops::copy_(&slot.tensor, x, false)?;
         }
         slot.finish()
     }
@@ -197,7 +203,7 @@ impl Resampling<'_> {
         let format = if keeps { format_of(grad, dims) } else { MemoryFormat::Contiguous };
         let strides = Some(strides::of_format(input, format)?);
         let slot = out.prepare(0, Spec { strides, ..Spec::like(input, grad) }, &[grad])?;
-        if let Some(kernel) = kernel {
+        if let Some(kernel) = kernel.filter(|_| slot.tensor.numel() > 0) {
             let wide = dtype == DType::F64 && !self.is_nearest();
             let taps = self.taps(&input[2..], (wide, DType::F32, self.is_nearest()));
             let taps = taps.iter().zip(&input[2..]).map(|(taps, &n)| taps.transposed(n as usize)).collect();

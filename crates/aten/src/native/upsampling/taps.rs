@@ -142,8 +142,8 @@ impl Line {
         let centre = self.round(step * (o as f64 + 0.5));
         let first = (self.round(centre - support + 0.5).max(0.0) as usize).min(self.input);
         let end = (self.round(centre + support + 0.5).max(0.0) as usize).clamp(first, self.input);
-        let most = support.ceil() as usize * 2 + 1;
-        let end = end.min(first + most);
+        let most = (support.ceil() as usize).saturating_mul(2).saturating_add(1);
+        let end = end.min(first.saturating_add(most));
         let weights: Vec<f64> = (first..end).map(|i| filter((i as f64 - centre + 0.5) / widening)).collect();
         let total: f64 = weights.iter().sum();
         let share = |w: f64| self.round(if total == 0.0 { w } else { w / total });
