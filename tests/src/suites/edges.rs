@@ -119,3 +119,11 @@ fn dropout_of_complex_numbers_draws_real_ones() {
     let kept = ops::dropout(&z, 0.5, true).unwrap().to_vec::<Complex32>().unwrap();
     assert!(kept.iter().all(|z| *z == Complex::new(0.0, 0.0) || *z == Complex::new(2.0, -2.0)));
 }
+
+#[test]
+fn tables_without_columns_have_rows() {
+    let table = Tensor::zeros(&[5, 0], ()).unwrap();
+    let rows = |index: i64| ops::embedding(&table, &tensor!([index, 0]).unwrap(), -1, false, false);
+    assert_eq!(rows(1).unwrap().sizes(), [2, 0]);
+    assert!(rows(7).is_err());
+}

@@ -221,6 +221,33 @@ fn readers() -> Vec<(&'static str, fn(&Tensor) -> Result<Tensor>)> {
         ("index_put", |x| x.i_set_(([1, 0], 1), 7.0)?.copy()),
         ("scatter", |x| x.scatter(0, x.lt_scalar(0.0)?.to_dtype(DType::I64)?, x)),
         ("masked_scatter", |x| x.masked_scatter(x.ge_scalar(0.0)?, x)),
+        ("sort", |x| Ok(x.sort()?.0)),
+        ("topk", |x| Ok(x.topk(1)?.0)),
+        ("kthvalue", |x| Ok(x.kthvalue(1)?.0)),
+        ("median", |x| Ok(x.median_dim(0)?.0)),
+        ("unique", |x| Ok(tensor::ops::_unique2(x, true, true, true)?.0)),
+        ("searchsorted", |x| {
+            tensor::ops::searchsorted(x, x, false, false, None, None)?.full_like(7.0)?.to_dtype(DType::F32)
+        }),
+        ("bucketize", |x| tensor::ops::bucketize(x, x, false, false)?.full_like(7.0)?.to_dtype(DType::F32)),
+        ("histc", |x| x.histc()?.full_like(7.0)),
+        ("var", |x| x.var_correction()?.full_like(7.0)),
+        ("logsumexp", |x| x.logsumexp(&[0])?.full_like(7.0)),
+        ("roll", |x| tensor::ops::roll(x, &[1], &[0])),
+        ("avg_pool1d", |x| tensor::ops::avg_pool1d(x, &[2], &[1], &[0], false, true)),
+        ("max_pool2d", |x| tensor::ops::max_pool2d(x, &[1, 1], &[1, 1], &[0, 0], &[1, 1], false)),
+        ("avg_pool2d", |x| tensor::ops::avg_pool2d(x, &[1, 1], &[1, 1], &[0, 0], false, true, None)),
+        ("conv1d", |x| tensor::ops::conv1d(x, &x.unsqueeze(1)?, None, &[1], &[0], &[1], 1)?.full_like(7.0)),
+        ("layer_norm", |x| tensor::ops::layer_norm(x, &[3], None, None, 1e-5, false)?.full_like(7.0)),
+        ("embedding", |x| tensor::ops::embedding(x, &tensor!([1, 0])?, -1, false, false)),
+        ("cdist", |x| tensor::ops::cdist(x, x, 2.0, None)?.full_like(7.0)),
+        ("pad", |x| tensor::ops::constant_pad_nd(x, &[1, 1], 7.0)),
+        ("reflect", |x| tensor::ops::reflection_pad1d(x, &[1, 1])),
+        ("einsum", |x| tensor::ops::einsum("ij,kj->ik", &[x, x], None)?.full_like(7.0)),
+        ("tensordot", |x| tensor::ops::tensordot(x, x, &[0], &[0])?.full_like(7.0)),
+        ("attention", |x| {
+            tensor::ops::scaled_dot_product_attention(x, x, x, None, 0.0, false, None, false)?.full_like(7.0)
+        }),
         ("state", |x| {
             let _ = (x.size(1), x.stride(-1), x.is_contiguous(), x.suggest_memory_format(), x.data_ptr(), x.version());
             x.detach()

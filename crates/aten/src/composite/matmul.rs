@@ -282,7 +282,11 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     }
     let free = |x: &Tensor, taken: &Dims| -> Dims { (0..x.dim() as i64).filter(|d| !taken.contains(d)).collect() };
     let (free_a, free_b) = (free(&a, &taken_a), free(&b, &taken_b));
-    let sizes_of = |x: &Tensor, dims: &Dims| -> Dims { dims.iter().map(|&d| x.sizes()[d as usize]).collect() };
+    // Of a shape that changed meanwhile the permutation says that it does not fit.
+    let sizes_of = |x: &Tensor, dims: &Dims| -> Dims {
+        let sizes = x.sizes();
+        dims.iter().map(|&d| sizes.get(d as usize).copied().unwrap_or(0)).collect()
+    };
     let (rows, columns) = (sizes_of(&a, &free_a), sizes_of(&b, &free_b));
     let order_a: Dims = free_a.iter().chain(&taken_a).copied().collect();
     let order_b: Dims = taken_b.iter().chain(&free_b).copied().collect();
@@ -294,10 +298,11 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
 
 /// The Kronecker product.
 pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let dims = self_.dim().max(other.dim());
+    let (a, b) = (self_.sizes(), other.sizes());
+    let dims = a.len().max(b.len());
     let padded =
-        |x: &Tensor| -> Dims { std::iter::repeat_n(1, dims - x.dim()).chain(x.sizes().iter().copied()).collect() };
-    let (a, b) = (padded(self_), padded(other));
+        |sizes: &[i64]| -> Dims { std::iter::repeat_n(1, dims - sizes.len()).chain(sizes.iter().copied()).collect() };
+    let (a, b) = (padded(a), padded(b));
     let outer: Dims = a.iter().flat_map(|&n| [n, 1]).collect();
     let inner: Dims = b.iter().flat_map(|&n| [1, n]).collect();
     let shape: Dims = a.iter().zip(&b).map(|(a, b)| a * b).collect();
