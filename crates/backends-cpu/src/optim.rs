@@ -67,6 +67,12 @@ fn with<T: RealFloating, const N: usize>(
     Ok(())
 }
 
+/// How many elements fill whole vectors of 32 bytes. Of the rest, upstream's compiler fuses other products with the sums of
+/// running averages; so do these kernels, to give the same bits.
+fn in_vectors<T>(n: usize) -> usize {
+    n - n % (32 / size_of::<T>()).max(1)
+}
+
 /// The numbers of an Adam step for one parameter, in the type of computation.
 #[derive(Clone, Copy)]
 struct AdamNumbers<O> {
@@ -98,13 +104,18 @@ impl<O: Math> AdamNumbers<O> {
         }
     }
 
-    /// The new running averages, and the parameter before its step.
+    /// The parameter before its step and the new running averages. `ALONE`: of an element beyond the last vector.
     #[inline(always)]
-    fn averages<I: Isa>(&self, p: O, g: O, m: O, v: O) -> (O, O, O) {
+    fn averages<I: Isa, const ALONE: bool>(&self, [p, g, m, v]: [O; 4]) -> (O, O, O) {
         let g = g.mul(self.sign);
         let g = if self.penalty.truth() { g.mul_accumulate::<I>(p, self.penalty) } else { g };
         let m = m.mul_accumulate::<I>(g.sub(m), self.new1);
-        let v = v.mul(self.beta2).mul_accumulate::<I>(g.mul(self.new2), g);
+        let new = g.mul(self.new2);
+        let v = if ALONE {
+            new.mul(g).mul_accumulate::<I>(v, self.beta2)
+        } else {
+            v.mul(self.beta2).mul_accumulate::<I>(new, g)
+        };
         (p.mul(self.kept), m, v)
     }
 
@@ -127,30 +138,54 @@ pub fn adam<I: Isa, T: RealFloating>(slots: &[AdamSlot<'_>], step: &AdamStep) ->
             (slot.grad.as_impl(), slot.param.as_impl(), slot.exp_avg.as_impl(), slot.exp_avg_sq.as_impl());
         match slot.max_exp_avg_sq {
             None => with::<T, 3>(grad, [p, m, v], |grad, tensors| {
-                pieces::<I, T, 3>(grad, tensors, |grad, [p, m, v]| {
-                    let n = grad.len();
-                    let (p, m, v) = (&mut p[..n], &mut m[..n], &mut v[..n]);
-                    for i in 0..n {
-                        let (q, a, s) = numbers.averages::<I>(p[i].up(), grad[i].up(), m[i].up(), v[i].up());
-                        (m[i], v[i]) = (T::down(a), T::down(s));
-                        p[i] = T::down(numbers.stepped::<I>(q, a, s));
-                    }
+                pieces::<I, T, 3>(grad, tensors, |grad, tensors| {
+                    let (grads, rest) = grad.split_at(in_vectors::<T>(grad.len()));
+                    let [p, m, v] = tensors.each_mut().map(|tensor| tensor.split_at_mut(grads.len()));
+                    adam_piece::<I, T, false>(&numbers, grads, [p.0, m.0, v.0]);
+                    adam_piece::<I, T, true>(&numbers, rest, [p.1, m.1, v.1]);
                 });
             }),
             Some(most) => with::<T, 4>(grad, [p, m, v, most.as_impl()], |grad, tensors| {
-                pieces::<I, T, 4>(grad, tensors, |grad, [p, m, v, most]| {
-                    let n = grad.len();
-                    let (p, m, v, most) = (&mut p[..n], &mut m[..n], &mut v[..n], &mut most[..n]);
-                    for i in 0..n {
-                        let (q, a, s) = numbers.averages::<I>(p[i].up(), grad[i].up(), m[i].up(), v[i].up());
-                        let largest = most[i].up().maximum(s);
-                        (m[i], v[i], most[i]) = (T::down(a), T::down(s), T::down(largest));
-                        p[i] = T::down(numbers.stepped::<I>(q, a, largest));
-                    }
+                pieces::<I, T, 4>(grad, tensors, |grad, tensors| {
+                    let (grads, rest) = grad.split_at(in_vectors::<T>(grad.len()));
+                    let [p, m, v, most] = tensors.each_mut().map(|tensor| tensor.split_at_mut(grads.len()));
+                    amsgrad_piece::<I, T, false>(&numbers, grads, [p.0, m.0, v.0, most.0]);
+                    amsgrad_piece::<I, T, true>(&numbers, rest, [p.1, m.1, v.1, most.1]);
                 });
             }),
         }
     })
+}
+
+#[inline(always)]
+fn adam_piece<I: Isa, T: RealFloating, const ALONE: bool>(
+    numbers: &AdamNumbers<T::Op>,
+    grad: &[T],
+    [p, m, v]: [&mut [T]; 3],
+) {
+    let n = grad.len();
+    let (p, m, v) = (&mut p[..n], &mut m[..n], &mut v[..n]);
+    for i in 0..n {
+        let (q, a, s) = numbers.averages::<I, ALONE>([p[i].up(), grad[i].up(), m[i].up(), v[i].up()]);
+        (m[i], v[i]) = (T::down(a), T::down(s));
+        p[i] = T::down(numbers.stepped::<I>(q, a, s));
+    }
+}
+
+#[inline(always)]
+fn amsgrad_piece<I: Isa, T: RealFloating, const ALONE: bool>(
+    numbers: &AdamNumbers<T::Op>,
+    grad: &[T],
+    [p, m, v, most]: [&mut [T]; 4],
+) {
+    let n = grad.len();
+    let (p, m, v, most) = (&mut p[..n], &mut m[..n], &mut v[..n], &mut most[..n]);
+    for i in 0..n {
+        let (q, a, s) = numbers.averages::<I, ALONE>([p[i].up(), grad[i].up(), m[i].up(), v[i].up()]);
+        let largest = most[i].up().maximum(s);
+        (m[i], v[i], most[i]) = (T::down(a), T::down(s), T::down(largest));
+        p[i] = T::down(numbers.stepped::<I>(q, a, largest));
+    }
 }
 
 /// The numbers of a step of gradient descent, in the type of computation.
@@ -185,6 +220,21 @@ impl<O: Math> SgdNumbers<O> {
         let g = g.mul(self.sign);
         if self.penalty.truth() { g.mul_accumulate::<I>(p, self.penalty) } else { g }
     }
+
+    /// The parameter and its momentum after a step, from their values before it and the gradient. `ALONE`: of an element
+    /// beyond the last vector.
+    #[inline(always)]
+    fn moved<I: Isa, const ALONE: bool>(&self, [q, g, b]: [O; 3]) -> (O, O) {
+        let g = self.slope::<I>(q, g);
+        let carried = if ALONE {
+            g.mul(self.new).mul_accumulate::<I>(b, self.momentum)
+        } else {
+            b.mul(self.momentum).mul_accumulate::<I>(g, self.new)
+        };
+        let b = if self.first { g } else { carried };
+        let g = if self.nesterov { g.mul_accumulate::<I>(b, self.momentum) } else { b };
+        (q.mul_accumulate::<I>(g, self.lr), b)
+    }
 }
 
 /// One step of gradient descent of all parameters: `b = momentum b + (1 - dampening) g` (at first `b = g`), and `p -= lr b`, or
@@ -207,20 +257,27 @@ pub fn sgd<I: Isa, T: RealFloating>(slots: &[SgdSlot<'_>], step: &SgdStep) -> Re
                 });
             }),
             Some(buffer) => with::<T, 2>(grad, [p, buffer.as_impl()], |grad, tensors| {
-                pieces::<I, T, 2>(grad, tensors, |grad, [p, buffer]| {
-                    let n = grad.len();
-                    let (p, buffer) = (&mut p[..n], &mut buffer[..n]);
-                    for i in 0..n {
-                        let q = p[i].up();
-                        let g = numbers.slope::<I>(q, grad[i].up());
-                        let carried = buffer[i].up().mul(numbers.momentum).mul_accumulate::<I>(g, numbers.new);
-                        let b = if numbers.first { g } else { carried };
-                        let g = if numbers.nesterov { g.mul_accumulate::<I>(b, numbers.momentum) } else { b };
-                        buffer[i] = T::down(b);
-                        p[i] = T::down(q.mul_accumulate::<I>(g, numbers.lr));
-                    }
+                pieces::<I, T, 2>(grad, tensors, |grad, tensors| {
+                    let (grads, rest) = grad.split_at(in_vectors::<T>(grad.len()));
+                    let [p, buffer] = tensors.each_mut().map(|tensor| tensor.split_at_mut(grads.len()));
+                    sgd_piece::<I, T, false>(&numbers, grads, [p.0, buffer.0]);
+                    sgd_piece::<I, T, true>(&numbers, rest, [p.1, buffer.1]);
                 });
             }),
         }
     })
+}
+
+#[inline(always)]
+fn sgd_piece<I: Isa, T: RealFloating, const ALONE: bool>(
+    numbers: &SgdNumbers<T::Op>,
+    grad: &[T],
+    [p, buffer]: [&mut [T]; 2],
+) {
+    let n = grad.len();
+    let (p, buffer) = (&mut p[..n], &mut buffer[..n]);
+    for i in 0..n {
+        let (q, b) = numbers.moved::<I, ALONE>([p[i].up(), grad[i].up(), buffer[i].up()]);
+        (p[i], buffer[i]) = (T::down(q), T::down(b));
+    }
 }

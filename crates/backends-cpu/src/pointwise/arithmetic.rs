@@ -27,12 +27,14 @@ pub fn sub<I: Isa, T: Number>(iter: &TensorIter) -> Result<()> {
 
 elementwise! {
     fn sum<T: Number>(a: T, b: T) -> T { T::down(a.up().add(b.up())) }
-    fn sum_scaled<T: Number>(a: T, b: T; alpha: T::Op) -> T { T::down(a.up().add(alpha.mul(b.up()))) }
+    fn sum_scaled<T: Number>(a: T, b: T; alpha: T::Op) -> T { T::down(a.up().mul_accumulate::<I>(alpha, b.up())) }
     fn difference<T: Number>(a: T, b: T) -> T { T::down(a.up().sub(b.up())) }
-    fn difference_scaled<T: Number>(a: T, b: T; alpha: T::Op) -> T { T::down(a.up().sub(alpha.mul(b.up()))) }
+    fn difference_scaled<T: Number>(a: T, b: T; alpha: T::Op) -> T {
+        T::down(a.up().mul_accumulate::<I>(alpha.neg(), b.up()))
+    }
 
     /// `b - alpha * a`; parameter: alpha.
-    pub fn rsub<T: Number>(a: T, b: T; alpha: T::Op) -> T { T::down(b.up().sub(alpha.mul(a.up()))) }
+    pub fn rsub<T: Number>(a: T, b: T; alpha: T::Op) -> T { T::down(b.up().mul_accumulate::<I>(alpha.neg(), a.up())) }
 
     /// `a * b`. `Bool` multiplies with and.
     pub fn mul<T: Number>(a: T, b: T) -> T { T::down(a.up().mul(b.up())) }
@@ -98,7 +100,7 @@ elementwise! {
 
     /// `a + value * b * c`; parameter: value.
     pub fn addcmul<T: Number>(a: T, b: T, c: T; value: T::Op) -> T {
-        T::down(a.up().add(value.mul(b.up()).mul(c.up())))
+        T::down(a.up().mul_accumulate::<I>(value.mul(b.up()), c.up()))
     }
 
     /// `a + value * b / c`; parameter: value.
@@ -146,8 +148,8 @@ fn of_divisor_sign<C: RealMath>(r: C, b: C) -> C {
 #[inline(always)]
 fn lerp_op<I: Isa, C: Math>(a: C, b: C, weight: C) -> C {
     let difference = b.sub(a);
-    let near = a.add(weight.mul(difference));
-    let far = b.sub(difference.mul(C::ONE.sub(weight)));
+    let near = a.mul_accumulate::<I>(weight, difference);
+    let far = b.mul_accumulate::<I>(weight.sub(C::ONE), difference);
     if weight.modulus::<I>().to_f64() < 0.5 { near } else { far }
 }
 

@@ -202,6 +202,9 @@ fn psi_derivative(n: i64, x: f64) -> f64 {
     if n == 0 {
         return psi(x);
     }
+    if n == 1 && x == f64::INFINITY {
+        return 0.0;
+    }
     let factorial = libm::tgamma(n as f64 + 1.0);
     let sign = if n % 2 == 0 { -1.0 } else { 1.0 };
     if n == 1 && x <= 0.0 {
