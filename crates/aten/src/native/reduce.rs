@@ -66,6 +66,13 @@ pub fn sum_dim_int_list(
 
 /// The mean of all elements.
 pub fn mean(out: Out<'_>, self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    if let (None, Some(target)) = (dtype, out.target(0)) {
+        check!(
+            tensor_core::promotion::can_cast(self_.dtype(), target.dtype()),
+            "mean.dtype_out(): input types can't be cast to the desired output type {}",
+            target.dtype().cpp_name()
+        );
+    }
     mean_dim(out, self_, None, false, dtype)
 }
 
@@ -87,6 +94,14 @@ pub fn mean_dim(
             NotImplemented,
             "mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. {problem}: {}",
             computed.cpp_name()
+        );
+    }
+    if let (None, Some(target)) = (dtype, out.target(0)) {
+        check!(
+            tensor_core::promotion::can_cast(computed, target.dtype()),
+            "result type {} can't be cast to the desired output type {}",
+            computed.cpp_name(),
+            target.dtype().cpp_name()
         );
     }
     let mask = dim_mask(dim, self_.dim())?;
