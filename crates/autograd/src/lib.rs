@@ -14,6 +14,8 @@ pub mod engine;
 pub mod formulas;
 pub mod function;
 mod gather;
+// Formulas name numbers in full.
+#[allow(clippy::approx_constant)]
 #[rustfmt::skip]
 pub mod generated;
 pub mod gradcheck;

@@ -262,9 +262,9 @@ macro_rules! by_size {
 /// # Safety
 /// They are valid for reads, `to` for writes of as many; `size` is that of a dtype.
 unsafe fn gather(patch: &Patch, to: *mut u8, size: usize) {
-    // SAFETY: forwarded from the caller.
     with_level!(I => I::run(
         #[inline(always)]
+        // SAFETY: forwarded from the caller.
         || by_size!(size, T => unsafe { gather_of::<T>(patch, to.cast()) })
     ))
 }
@@ -321,9 +321,9 @@ unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
 /// # Safety
 /// As there, with the roles of the patch and `from` exchanged.
 unsafe fn scatter(from: *const u8, patch: &Patch, size: usize) {
-    // SAFETY: forwarded from the caller.
     with_level!(I => I::run(
         #[inline(always)]
+        // SAFETY: forwarded from the caller.
         || by_size!(size, T => unsafe { scatter_of::<T>(from.cast(), patch) })
     ))
 }
