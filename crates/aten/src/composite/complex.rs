@@ -30,6 +30,20 @@ pub fn conj_physical_(self_: &Tensor) -> Result<()> {
     iterate::run(iterate::unary(out, self_)?, out, "conj_cpu", column).map(drop)
 }
 
+/// The angle of complex numbers; of real ones 0, or pi below 0.
+pub fn angle(self_: &Tensor) -> Result<Tensor> {
+    if self_.is_complex() {
+        return ops::atan2(&imag(self_)?, &real(self_)?);
+    }
+    let float = ops::mul_scalar(self_, 1.0)?;
+    let half_turns = ops::where_self(
+        &ops::isnan(&float)?,
+        &float,
+        &ops::to_dtype(&ops::lt_scalar(&float, 0)?, float.dtype(), false, false, None)?,
+    )?;
+    ops::mul_scalar(&half_turns, std::f64::consts::PI)
+}
+
 /// The tensor itself: no lazy conjugation is ever due.
 pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
     Ok(Tensor::clone(self_))

@@ -71,6 +71,42 @@ pub fn empty_strided(
     Tensor::new_strided(Dims::from_slice(size), Dims::from_slice(stride), dtype, device.unwrap_or(Device::CPU))
 }
 
+/// A dense tensor whose dimensions lie in memory in the order `physical_layout`, outermost first.
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let n = size.len();
+    check!(
+        n == physical_layout.len(),
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {n} is not equal to \
+         len(physical_layout) = {}",
+        physical_layout.len()
+    );
+    let mut order: Vec<usize> = Vec::with_capacity(n);
+    for (i, &dim) in physical_layout.iter().enumerate() {
+        check!(
+            dim >= 0 && (dim as usize) < n,
+            "Dimension out of range (expected to be between 0 and {}, but got {dim} at index {i}).  NB: negative dims not \
+             currently supported; file an issue if you want it.",
+            n as i64 - 1
+        );
+        check!(!order.contains(&(dim as usize)), "Duplicate dim not allowed");
+        order.push(dim as usize);
+    }
+    check_sizes(size)?;
+    let physical = strides::contiguous(&order.iter().map(|&dim| size[dim]).collect::<Dims>());
+    let mut stride = vec![0; n];
+    for (&dim, &step) in order.iter().zip(&physical) {
+        stride[dim] = step;
+    }
+    empty_strided(size, &stride, dtype, layout, device, pin_memory)
+}
+
 /// The dtype that `full` takes from its number.
 fn dtype_of_fill(value: Scalar) -> DType {
     match value {

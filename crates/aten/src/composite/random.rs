@@ -83,6 +83,20 @@ pub fn uniform(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>
     Ok(result)
 }
 
+/// Exponential numbers in the image of a tensor.
+pub fn exponential(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::exponential_(&result, lambd, generator)?;
+    Ok(result)
+}
+
+/// Whole numbers in the image of a tensor.
+pub fn random(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::random_(&result, generator)?;
+    Ok(result)
+}
+
 /// Normal numbers, in place.
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     check!(std >= 0.0, "normal expects std >= 0.0, but found std {}", Streamed(std));

@@ -148,6 +148,13 @@ pub fn resize_(self_: &Tensor, size: &[i64], memory_format: Option<MemoryFormat>
     Ok(())
 }
 
+/// A copy with a new shape.
+pub fn resize(self_: &Tensor, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+    let copy = ops::clone(self_, None)?;
+    resize_(&copy, size, memory_format)?;
+    Ok(copy)
+}
+
 /// `resize_` to another tensor's shape.
 pub fn resize_as_(self_: &Tensor, the_template: &Tensor, memory_format: Option<MemoryFormat>) -> Result<()> {
     let format = match memory_format {

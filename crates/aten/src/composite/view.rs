@@ -12,6 +12,16 @@ pub fn alias(self_: &Tensor) -> Result<Tensor> {
     Tensor::view_of(m, m.sizes.clone(), m.strides.clone(), m.offset)
 }
 
+/// The same elements again.
+pub fn lift(self_: &Tensor) -> Result<Tensor> {
+    alias(self_)
+}
+
+/// The same view again.
+pub fn lift_fresh(self_: &Tensor) -> Result<Tensor> {
+    alias(self_)
+}
+
 /// The same view, cut off from the graph.
 pub fn detach(self_: &Tensor) -> Result<Tensor> {
     alias(self_)

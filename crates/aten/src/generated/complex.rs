@@ -55,6 +55,28 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type AngleFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static ANGLE: Op<AngleFn> = Op::new(OpInfo {
+        name: "aten::angle",
+        schema: "angle(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::angle")?;
+            stack.push(ops::angle(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type AngleOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static ANGLE_OUT: Op<AngleOutFn> = Op::new(OpInfo {
+        name: "aten::angle.out",
+        schema: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::angle")?;
+            stack.push(ops::angle_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RESOLVE_CONJ: Op<ResolveConjFn> = Op::new(OpInfo {
         name: "aten::resolve_conj",
@@ -153,6 +175,21 @@ pub mod ops {
         op::CONJ_PHYSICAL_.kernel(keys)?(keys, self_)?;
         Ok(self_)
     }
+    /// The angle of complex numbers; 0 or pi of real ones.
+    ///
+    /// `aten::angle(Tensor self) -> Tensor`
+    pub fn angle(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::ANGLE.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`angle`].
+    ///
+    /// `aten::angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn angle_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::ANGLE_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
     /// The tensor itself: conjugation is never lazy here.
     ///
     /// `aten::resolve_conj(Tensor(a) self) -> Tensor(a)`
@@ -210,6 +247,12 @@ pub mod native {
     pub fn conj_physical_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
         composite::complex::conj_physical_(self_)
     }
+    pub fn angle(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::complex::angle(self_)
+    }
+    pub fn angle_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::complex::angle(self_)?)
+    }
     pub fn resolve_conj(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::complex::resolve_conj(self_)
     }
@@ -246,6 +289,10 @@ impl Tensor {
     pub fn conj_physical_(&self) -> Result<&Tensor> {
         ops::conj_physical_(self)
     }
+    /// See [`ops::angle`].
+    pub fn angle(&self) -> Result<Tensor> {
+        ops::angle(self)
+    }
     /// See [`ops::resolve_conj`].
     pub fn resolve_conj(&self) -> Result<Tensor> {
         ops::resolve_conj(self)
@@ -260,6 +307,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::_CONJ,
     &op::CONJ_PHYSICAL,
     &op::CONJ_PHYSICAL_,
+    &op::ANGLE,
+    &op::ANGLE_OUT,
     &op::RESOLVE_CONJ,
     &op::RESOLVE_NEG,
     &op::VIEW_AS_REAL,
@@ -290,6 +339,18 @@ static KERNELS: &[Registration] = &[
         &op::CONJ_PHYSICAL_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::conj_physical_ as op::ConjPhysicalFn_),
+        "aten/src/composite/complex.rs",
+    ),
+    Registration::new(
+        &op::ANGLE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::angle as op::AngleFn),
+        "aten/src/composite/complex.rs",
+    ),
+    Registration::new(
+        &op::ANGLE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::angle_out as op::AngleOutFn),
         "aten/src/composite/complex.rs",
     ),
     Registration::new(

@@ -119,6 +119,60 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type EmptyPermutedFn = fn(
+        DispatchKeySet,
+        &[i64],
+        &[i64],
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+    ) -> Result<Tensor>;
+    pub static EMPTY_PERMUTED: Op<EmptyPermutedFn> = Op::new(OpInfo {
+        name: "aten::empty_permuted",
+        schema: "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::empty_permuted")?;
+            stack
+                .push(
+                    ops::empty_permuted(
+                            &a.int_list(0, 0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type EmptyPermutedOutFn = fn(
+        DispatchKeySet,
+        &[i64],
+        &[i64],
+        &Tensor,
+    ) -> Result<()>;
+    pub static EMPTY_PERMUTED_OUT: Op<EmptyPermutedOutFn> = Op::new(OpInfo {
+        name: "aten::empty_permuted.out",
+        schema: "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::empty_permuted")?;
+            stack
+                .push(
+                    ops::empty_permuted_out(
+                            &a.int_list(0, 0)?,
+                            &a.int_list(1, 0)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type FullFn = fn(
         DispatchKeySet,
         &[i64],
@@ -808,6 +862,35 @@ pub mod ops {
         op::EMPTY_STRIDED_OUT.kernel(keys)?(keys, size, stride, out)?;
         Ok(out)
     }
+    /// A dense tensor whose dimensions lie in memory in a given order, outermost first. Its elements have no particular value.
+    ///
+    /// `aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+    pub fn empty_permuted(
+        size: &[i64],
+        physical_layout: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(device.keys());
+        op::EMPTY_PERMUTED
+            .kernel(
+                keys,
+            )?(keys, size, physical_layout, dtype, layout, device, pin_memory)
+    }
+    /// Out form of [`empty_permuted`].
+    ///
+    /// `aten::empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn empty_permuted_out<'a>(
+        size: &[i64],
+        physical_layout: &[i64],
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(out.key_set());
+        op::EMPTY_PERMUTED_OUT.kernel(keys)?(keys, size, physical_layout, out)?;
+        Ok(out)
+    }
     /// A tensor of one value.
     ///
     /// `aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
@@ -1234,6 +1317,43 @@ pub mod native {
                 &composite::factory::empty_strided(
                     size,
                     stride,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                )?,
+            )
+    }
+    pub fn empty_permuted(
+        _: DispatchKeySet,
+        size: &[i64],
+        physical_layout: &[i64],
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+    ) -> Result<Tensor> {
+        composite::factory::empty_permuted(
+            size,
+            physical_layout,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+        )
+    }
+    pub fn empty_permuted_out(
+        _: DispatchKeySet,
+        size: &[i64],
+        physical_layout: &[i64],
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::factory::empty_permuted(
+                    size,
+                    physical_layout,
                     Some(out.dtype()),
                     None,
                     Some(out.device()),
@@ -1753,6 +1873,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::EMPTY_OUT,
     &op::EMPTY_STRIDED,
     &op::EMPTY_STRIDED_OUT,
+    &op::EMPTY_PERMUTED,
+    &op::EMPTY_PERMUTED_OUT,
     &op::FULL,
     &op::FULL_OUT,
     &op::ZEROS,
@@ -1803,6 +1925,18 @@ static KERNELS: &[Registration] = &[
         &op::EMPTY_STRIDED_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::empty_strided_out as op::EmptyStridedOutFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::EMPTY_PERMUTED,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_permuted as op::EmptyPermutedFn),
+        "aten/src/composite/factory.rs",
+    ),
+    Registration::new(
+        &op::EMPTY_PERMUTED_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::empty_permuted_out as op::EmptyPermutedOutFn),
         "aten/src/composite/factory.rs",
     ),
     Registration::new(

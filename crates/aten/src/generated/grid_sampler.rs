@@ -283,6 +283,98 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _GridSampler2dCpuFallbackFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        i64,
+        bool,
+    ) -> Result<Tensor>;
+    pub static _GRID_SAMPLER_2D_CPU_FALLBACK: Op<_GridSampler2dCpuFallbackFn> = Op::new(OpInfo {
+        name: "aten::_grid_sampler_2d_cpu_fallback",
+        schema: "_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_grid_sampler_2d_cpu_fallback")?;
+            stack
+                .push(
+                    ops::_grid_sampler_2d_cpu_fallback(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.int(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _GridSampler2dCpuFallbackOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        i64,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _GRID_SAMPLER_2D_CPU_FALLBACK_OUT: Op<_GridSampler2dCpuFallbackOutFn> = Op::new(OpInfo {
+        name: "aten::_grid_sampler_2d_cpu_fallback.out",
+        schema: "_grid_sampler_2d_cpu_fallback.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::_grid_sampler_2d_cpu_fallback")?;
+            stack
+                .push(
+                    ops::_grid_sampler_2d_cpu_fallback_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.int(3)?,
+                            a.bool(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _GridSampler2dCpuFallbackBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        i64,
+        bool,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static _GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD: Op<
+        _GridSampler2dCpuFallbackBackwardFn,
+    > = Op::new(OpInfo {
+        name: "aten::_grid_sampler_2d_cpu_fallback_backward",
+        schema: "_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(
+                stack,
+                6,
+                "aten::_grid_sampler_2d_cpu_fallback_backward",
+            )?;
+            let (r0, r1) = ops::_grid_sampler_2d_cpu_fallback_backward(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+                a.int(3)?,
+                a.int(4)?,
+                a.bool(5)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type AffineGridGeneratorFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -572,6 +664,67 @@ pub mod ops {
         )?;
         Ok((out0, out1))
     }
+    /// `grid_sampler_2d` under the name of its way for images that are too large for the other.
+    ///
+    /// `aten::_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
+    pub fn _grid_sampler_2d_cpu_fallback(
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(input.key_set() | grid.key_set());
+        op::_GRID_SAMPLER_2D_CPU_FALLBACK
+            .kernel(
+                keys,
+            )?(keys, input, grid, interpolation_mode, padding_mode, align_corners)
+    }
+    /// Out form of [`_grid_sampler_2d_cpu_fallback`].
+    ///
+    /// `aten::_grid_sampler_2d_cpu_fallback.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _grid_sampler_2d_cpu_fallback_out<'a>(
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(input.key_set() | grid.key_set() | out.key_set());
+        op::_GRID_SAMPLER_2D_CPU_FALLBACK_OUT
+            .kernel(
+                keys,
+            )?(keys, input, grid, interpolation_mode, padding_mode, align_corners, out)?;
+        Ok(out)
+    }
+    /// Gradients of `_grid_sampler_2d_cpu_fallback` with respect to image and grid.
+    ///
+    /// `aten::_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)`
+    pub fn _grid_sampler_2d_cpu_fallback_backward(
+        grad_output: &Tensor,
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(
+            grad_output.key_set() | input.key_set() | grid.key_set(),
+        );
+        op::_GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_output,
+            input,
+            grid,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        )
+    }
     /// The points of a grid over images of `size` under affine maps: (N, 2, 3) to (N, H, W, 2), (N, 3, 4) to (N, D, H, W, 3).
     ///
     /// `aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor`
@@ -789,6 +942,61 @@ pub mod native {
         )?;
         Ok(())
     }
+    pub fn _grid_sampler_2d_cpu_fallback(
+        _: DispatchKeySet,
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+    ) -> Result<Tensor> {
+        composite::grid_sampler::_grid_sampler_2d_cpu_fallback(
+            input,
+            grid,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        )
+    }
+    pub fn _grid_sampler_2d_cpu_fallback_out(
+        _: DispatchKeySet,
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::grid_sampler::_grid_sampler_2d_cpu_fallback(
+                    input,
+                    grid,
+                    interpolation_mode,
+                    padding_mode,
+                    align_corners,
+                )?,
+            )
+    }
+    pub fn _grid_sampler_2d_cpu_fallback_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        input: &Tensor,
+        grid: &Tensor,
+        interpolation_mode: i64,
+        padding_mode: i64,
+        align_corners: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::grid_sampler::_grid_sampler_2d_cpu_fallback_backward(
+            grad_output,
+            input,
+            grid,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        )
+    }
     pub fn affine_grid_generator(
         _: DispatchKeySet,
         theta: &Tensor,
@@ -837,6 +1045,9 @@ static OPS: &[&dyn AnyOp] = &[
     &op::GRID_SAMPLER_3D_OUT,
     &op::GRID_SAMPLER_3D_BACKWARD,
     &op::GRID_SAMPLER_3D_BACKWARD_OUT,
+    &op::_GRID_SAMPLER_2D_CPU_FALLBACK,
+    &op::_GRID_SAMPLER_2D_CPU_FALLBACK_OUT,
+    &op::_GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD,
     &op::AFFINE_GRID_GENERATOR,
     &op::AFFINE_GRID_GENERATOR_OUT,
     &op::AFFINE_GRID_GENERATOR_BACKWARD,
@@ -943,6 +1154,26 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::grid_sampler_3d_backward_out as op::GridSampler3dBackwardOutFn),
         "aten/src/native/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_grid_sampler_2d_cpu_fallback as op::_GridSampler2dCpuFallbackFn),
+        "aten/src/composite/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_grid_sampler_2d_cpu_fallback_out
+            as op::_GridSampler2dCpuFallbackOutFn),
+        "aten/src/composite/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_grid_sampler_2d_cpu_fallback_backward
+            as op::_GridSampler2dCpuFallbackBackwardFn),
+        "aten/src/composite/grid_sampler.rs",
     ),
     Registration::new(
         &op::AFFINE_GRID_GENERATOR,

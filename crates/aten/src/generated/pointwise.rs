@@ -4943,6 +4943,45 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type RemainderScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static REMAINDER_SCALAR_TENSOR: Op<RemainderScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::remainder.Scalar_Tensor",
+        schema: "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::remainder")?;
+            stack.push(ops::remainder_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type RemainderScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static REMAINDER_SCALAR_TENSOR_OUT: Op<RemainderScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::remainder.Scalar_Tensor_out",
+        schema: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::remainder")?;
+            stack
+                .push(
+                    ops::remainder_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type FmodFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FMOD: Op<FmodFn> = Op::new(OpInfo {
         name: "aten::fmod.Tensor",
@@ -5130,6 +5169,17 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type __AndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static __AND__SCALAR: Op<__AndScalarFn> = Op::new(OpInfo {
+        name: "aten::__and__.Scalar",
+        schema: "__and__.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__and__")?;
+            stack.push(ops::__and__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type BitwiseOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BITWISE_OR: Op<BitwiseOrFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Tensor",
@@ -5221,6 +5271,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__or__")?;
             stack.push(ops::__or__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type __OrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static __OR__SCALAR: Op<__OrScalarFn> = Op::new(OpInfo {
+        name: "aten::__or__.Scalar",
+        schema: "__or__.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__or__")?;
+            stack.push(ops::__or__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &[],
@@ -5324,6 +5385,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__xor__")?;
             stack.push(ops::__xor__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __XorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static __XOR__SCALAR: Op<__XorScalarFn> = Op::new(OpInfo {
+        name: "aten::__xor__.Scalar",
+        schema: "__xor__.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__xor__")?;
+            stack.push(ops::__xor__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -6452,6 +6524,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::celu")?;
             stack.push(ops::celu(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type CeluFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static CELU_: Op<CeluFn_> = Op::new(OpInfo {
+        name: "aten::celu_",
+        schema: "celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::celu_")?;
+            stack.push(ops::celu_(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -9053,6 +9136,28 @@ pub mod op {
                         )?
                         .into(),
                 );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static FLOAT_POWER_: Op<FloatPowerFn_> = Op::new(OpInfo {
+        name: "aten::float_power_.Tensor",
+        schema: "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::float_power_")?;
+            stack.push(ops::float_power_(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type FloatPowerScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+    pub static FLOAT_POWER_SCALAR_: Op<FloatPowerScalarFn_> = Op::new(OpInfo {
+        name: "aten::float_power_.Scalar",
+        schema: "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::float_power_")?;
+            stack.push(ops::float_power_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -12597,6 +12702,28 @@ pub mod ops {
         op::REMAINDER_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
         Ok(out)
     }
+    /// The remainder of a number's division that rounds down.
+    ///
+    /// `aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn remainder_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::REMAINDER_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`remainder_scalar_tensor`].
+    ///
+    /// `aten::remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn remainder_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::REMAINDER_SCALAR_TENSOR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
     /// The remainder of a division that rounds towards zero: it has the sign of `self`.
     ///
     /// `aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -12721,6 +12848,13 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::__AND__.kernel(keys)?(keys, self_, other)
     }
+    /// `bitwise_and` with a number, as Python calls it.
+    ///
+    /// `aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn __and__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::__AND__SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
     /// The or of the bits of integers and bools.
     ///
     /// `aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -12788,6 +12922,13 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::__OR__.kernel(keys)?(keys, self_, other)
     }
+    /// `bitwise_or` with a number, as Python calls it.
+    ///
+    /// `aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn __or__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::__OR__SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
     /// The exclusive or of the bits of integers and bools.
     ///
     /// `aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -12854,6 +12995,13 @@ pub mod ops {
     pub fn __xor__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::__XOR__.kernel(keys)?(keys, self_, other)
+    }
+    /// `bitwise_xor` with a number, as Python calls it.
+    ///
+    /// `aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn __xor__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::__XOR__SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// The bits of integers shifted to the left.
     ///
@@ -13604,6 +13752,14 @@ pub mod ops {
     pub fn celu(self_: &Tensor, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
         op::CELU.kernel(keys)?(keys, self_, alpha.into())
+    }
+    /// In-place form of [`celu`].
+    ///
+    /// `aten::celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)`
+    pub fn celu_<'a>(self_: &'a Tensor, alpha: impl Into<Scalar>) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CELU_.kernel(keys)?(keys, self_, alpha.into())?;
+        Ok(self_)
     }
     /// Out form of [`celu`].
     ///
@@ -15294,6 +15450,25 @@ pub mod ops {
         op::FLOAT_POWER_TENSOR_SCALAR_OUT
             .kernel(keys)?(keys, self_, exponent.into(), out)?;
         Ok(out)
+    }
+    /// `float_power` in place: of f64 or complex128.
+    ///
+    /// `aten::float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
+    pub fn float_power_<'a>(self_: &'a Tensor, exponent: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | exponent.key_set());
+        op::FLOAT_POWER_.kernel(keys)?(keys, self_, exponent)?;
+        Ok(self_)
+    }
+    /// `float_power` in place: of f64 or complex128.
+    ///
+    /// `aten::float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
+    pub fn float_power_scalar_<'a>(
+        self_: &'a Tensor,
+        exponent: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::FLOAT_POWER_SCALAR_.kernel(keys)?(keys, self_, exponent.into())?;
+        Ok(self_)
     }
     /// `self` times two to the power of `other`.
     ///
@@ -18761,6 +18936,22 @@ pub mod native {
         remainder_scalar_into(Out::Into(&[out]), self_, other)?;
         Ok(())
     }
+    pub fn remainder_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        composite::pointwise::remainder_scalar_tensor(self_, other)
+    }
+    pub fn remainder_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::pointwise::remainder_scalar_tensor(self_, other)?)
+    }
     #[allow(unused_variables)]
     fn fmod_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let iter = iterate::binary(out, self_, other)?;
@@ -18892,6 +19083,13 @@ pub mod native {
     pub fn __and__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__and__(self_, other)
     }
+    pub fn __and__scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::__and__scalar(self_, other)
+    }
     #[allow(unused_variables)]
     fn bitwise_or_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let iter = iterate::binary(out, self_, other)?;
@@ -18962,6 +19160,13 @@ pub mod native {
     }
     pub fn __or__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__or__(self_, other)
+    }
+    pub fn __or__scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::__or__scalar(self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_xor_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -19037,6 +19242,13 @@ pub mod native {
     }
     pub fn __xor__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__xor__(self_, other)
+    }
+    pub fn __xor__scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        composite::pointwise::__xor__scalar(self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_left_shift_into(
@@ -19837,6 +20049,9 @@ pub mod native {
     }
     pub fn celu(_: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
         composite::pointwise::celu(self_, alpha)
+    }
+    pub fn celu_(_: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<()> {
+        composite::pointwise::celu_(self_, alpha)
     }
     pub fn celu_out(
         _: DispatchKeySet,
@@ -20983,6 +21198,20 @@ pub mod native {
                 &composite::pointwise::float_power_tensor_scalar(self_, exponent)?,
             )
     }
+    pub fn float_power_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: &Tensor,
+    ) -> Result<()> {
+        composite::pointwise::float_power_(self_, exponent)
+    }
+    pub fn float_power_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        exponent: Scalar,
+    ) -> Result<()> {
+        composite::pointwise::float_power_scalar_(self_, exponent)
+    }
     pub fn ldexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::ldexp(self_, other)
     }
@@ -22122,6 +22351,10 @@ impl Tensor {
     pub fn __and__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__and__(self, &*other.into_arg()?)
     }
+    /// See [`ops::__and__scalar`].
+    pub fn __and__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__and__scalar(self, other)
+    }
     /// See [`ops::bitwise_or`].
     pub fn bitwise_or<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::bitwise_or(self, &*other.into_arg()?)
@@ -22142,6 +22375,10 @@ impl Tensor {
     pub fn __or__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__or__(self, &*other.into_arg()?)
     }
+    /// See [`ops::__or__scalar`].
+    pub fn __or__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__or__scalar(self, other)
+    }
     /// See [`ops::bitwise_xor`].
     pub fn bitwise_xor<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::bitwise_xor(self, &*other.into_arg()?)
@@ -22161,6 +22398,10 @@ impl Tensor {
     /// See [`ops::__xor__`].
     pub fn __xor__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__xor__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::__xor__scalar`].
+    pub fn __xor__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__xor__scalar(self, other)
     }
     /// See [`ops::bitwise_left_shift`].
     pub fn bitwise_left_shift<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -22278,6 +22519,14 @@ impl Tensor {
     /// See [`ops::selu_`].
     pub fn selu_(&self) -> Result<&Tensor> {
         ops::selu_(self)
+    }
+    /// See [`ops::celu_`].
+    pub fn celu_(&self) -> Result<&Tensor> {
+        ops::celu_(self, Scalar::Float(1.0))
+    }
+    /// See [`ops::celu_`].
+    pub fn celu_opt_(&self, alpha: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::celu_(self, alpha)
     }
     /// See [`ops::logit`].
     pub fn logit(&self) -> Result<Tensor> {
@@ -22739,6 +22988,14 @@ impl Tensor {
     ) -> Result<Tensor> {
         ops::float_power_tensor_scalar(self, exponent)
     }
+    /// See [`ops::float_power_`].
+    pub fn float_power_<'o>(&self, exponent: impl Operand<'o>) -> Result<&Tensor> {
+        ops::float_power_(self, &*exponent.into_arg()?)
+    }
+    /// See [`ops::float_power_scalar_`].
+    pub fn float_power_scalar_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
+        ops::float_power_scalar_(self, exponent)
+    }
     /// See [`ops::ldexp`].
     pub fn ldexp<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::ldexp(self, &*other.into_arg()?)
@@ -23118,6 +23375,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::REMAINDER_SCALAR,
     &op::REMAINDER_SCALAR_,
     &op::REMAINDER_SCALAR_OUT,
+    &op::REMAINDER_SCALAR_TENSOR,
+    &op::REMAINDER_SCALAR_TENSOR_OUT,
     &op::FMOD,
     &op::FMOD_,
     &op::FMOD_TENSOR_OUT,
@@ -23131,6 +23390,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_AND_SCALAR_,
     &op::BITWISE_AND_SCALAR_OUT,
     &op::__AND__,
+    &op::__AND__SCALAR,
     &op::BITWISE_OR,
     &op::BITWISE_OR_,
     &op::BITWISE_OR_TENSOR_OUT,
@@ -23138,6 +23398,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_OR_SCALAR_,
     &op::BITWISE_OR_SCALAR_OUT,
     &op::__OR__,
+    &op::__OR__SCALAR,
     &op::BITWISE_XOR,
     &op::BITWISE_XOR_,
     &op::BITWISE_XOR_TENSOR_OUT,
@@ -23145,6 +23406,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_XOR_SCALAR_,
     &op::BITWISE_XOR_SCALAR_OUT,
     &op::__XOR__,
+    &op::__XOR__SCALAR,
     &op::BITWISE_LEFT_SHIFT,
     &op::BITWISE_LEFT_SHIFT_,
     &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
@@ -23214,6 +23476,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::SELU,
     &op::SELU_,
     &op::CELU,
+    &op::CELU_,
     &op::CELU_OUT,
     &op::LOG_SIGMOID,
     &op::LOG_SIGMOID_OUT,
@@ -23396,6 +23659,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::FLOAT_POWER_SCALAR_OUT,
     &op::FLOAT_POWER_TENSOR_SCALAR,
     &op::FLOAT_POWER_TENSOR_SCALAR_OUT,
+    &op::FLOAT_POWER_,
+    &op::FLOAT_POWER_SCALAR_,
     &op::LDEXP,
     &op::LDEXP_OUT,
     &op::COMPLEX,
@@ -27696,6 +27961,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::REMAINDER_SCALAR_TENSOR,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::remainder_scalar_tensor as op::RemainderScalarTensorFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_TENSOR_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::remainder_scalar_tensor_out as op::RemainderScalarTensorOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::FMOD,
         DispatchKey::Cpu,
         &(native::fmod as op::FmodFn),
@@ -27846,6 +28123,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
+        &op::__AND__SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__and__scalar as op::__AndScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::BITWISE_OR,
         DispatchKey::Cpu,
         &(native::bitwise_or as op::BitwiseOrFn),
@@ -27924,6 +28207,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
+        &op::__OR__SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__or__scalar as op::__OrScalarFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::BITWISE_XOR,
         DispatchKey::Cpu,
         &(native::bitwise_xor as op::BitwiseXorFn),
@@ -27999,6 +28288,12 @@ static KERNELS: &[Registration] = &[
         &op::__XOR__,
         DispatchKey::CompositeImplicitAutograd,
         &(native::__xor__ as op::__XorFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__XOR__SCALAR,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::__xor__scalar as op::__XorScalarFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
@@ -28753,6 +29048,12 @@ static KERNELS: &[Registration] = &[
         &op::CELU,
         DispatchKey::CompositeExplicitAutograd,
         &(native::celu as op::CeluFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::celu_ as op::CeluFn_),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
@@ -29923,6 +30224,18 @@ static KERNELS: &[Registration] = &[
         &op::FLOAT_POWER_TENSOR_SCALAR_OUT,
         DispatchKey::CompositeImplicitAutograd,
         &(native::float_power_tensor_scalar_out as op::FloatPowerTensorScalarOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_ as op::FloatPowerFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::FLOAT_POWER_SCALAR_,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::float_power_scalar_ as op::FloatPowerScalarFn_),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(

@@ -1113,6 +1113,87 @@ pub mod op {
         },
         tags: &["nondeterministic_seeded"],
     });
+    pub type ExponentialFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        f64,
+        Option<&Generator>,
+    ) -> Result<Tensor>;
+    pub static EXPONENTIAL: Op<ExponentialFn> = Op::new(OpInfo {
+        name: "aten::exponential",
+        schema: "exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::exponential")?;
+            stack
+                .push(
+                    ops::exponential(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type ExponentialOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        f64,
+        Option<&Generator>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static EXPONENTIAL_OUT: Op<ExponentialOutFn> = Op::new(OpInfo {
+        name: "aten::exponential.out",
+        schema: "exponential.out(Tensor self, float lambd=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::exponential")?;
+            stack
+                .push(
+                    ops::exponential_out(
+                            a.tensor(0)?,
+                            a.float(1)?,
+                            a.opt_generator(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandomFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Generator>,
+    ) -> Result<Tensor>;
+    pub static RANDOM: Op<RandomFn> = Op::new(OpInfo {
+        name: "aten::random",
+        schema: "random(Tensor self, *, Generator? generator=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::random")?;
+            stack.push(ops::random(a.tensor(0)?, a.opt_generator(1)?)?.into());
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandomOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Generator>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RANDOM_OUT: Op<RandomOutFn> = Op::new(OpInfo {
+        name: "aten::random.out",
+        schema: "random.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::random")?;
+            stack
+                .push(
+                    ops::random_out(a.tensor(0)?, a.opt_generator(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
 }
 pub mod ops {
     use super::*;
@@ -1691,6 +1772,49 @@ pub mod ops {
     ) -> Result<&'a Tensor> {
         let keys = tls::effective(self_.key_set() | out.key_set());
         op::UNIFORM_OUT.kernel(keys)?(keys, self_, from, to, generator, out)?;
+        Ok(out)
+    }
+    /// Exponential numbers of rate `lambd` in the image of a tensor.
+    ///
+    /// `aten::exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor`
+    pub fn exponential(
+        self_: &Tensor,
+        lambd: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::EXPONENTIAL.kernel(keys)?(keys, self_, lambd, generator)
+    }
+    /// Out form of [`exponential`].
+    ///
+    /// `aten::exponential.out(Tensor self, float lambd=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn exponential_out<'a>(
+        self_: &Tensor,
+        lambd: f64,
+        generator: Option<&Generator>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::EXPONENTIAL_OUT.kernel(keys)?(keys, self_, lambd, generator, out)?;
+        Ok(out)
+    }
+    /// Whole numbers that the dtype counts one by one, in the image of a tensor.
+    ///
+    /// `aten::random(Tensor self, *, Generator? generator=None) -> Tensor`
+    pub fn random(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RANDOM.kernel(keys)?(keys, self_, generator)
+    }
+    /// Out form of [`random`].
+    ///
+    /// `aten::random.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn random_out<'a>(
+        self_: &Tensor,
+        generator: Option<&Generator>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RANDOM_OUT.kernel(keys)?(keys, self_, generator, out)?;
         Ok(out)
     }
 }
@@ -2315,6 +2439,39 @@ pub mod native {
         out::Dtypes::Exact
             .copy(out, &composite::random::uniform(self_, from, to, generator)?)
     }
+    pub fn exponential(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        composite::random::exponential(self_, lambd, generator)
+    }
+    pub fn exponential_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        lambd: f64,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::random::exponential(self_, lambd, generator)?)
+    }
+    pub fn random(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        composite::random::random(self_, generator)
+    }
+    pub fn random_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        generator: Option<&Generator>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::random::random(self_, generator)?)
+    }
 }
 impl Tensor {
     /// See [`ops::uniform_`].
@@ -2479,6 +2636,10 @@ static OPS: &[&dyn AnyOp] = &[
     &op::NORMAL_FLOAT_FLOAT_OUT,
     &op::UNIFORM,
     &op::UNIFORM_OUT,
+    &op::EXPONENTIAL,
+    &op::EXPONENTIAL_OUT,
+    &op::RANDOM,
+    &op::RANDOM_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -2749,6 +2910,30 @@ static KERNELS: &[Registration] = &[
         &op::UNIFORM_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::uniform_out as op::UniformOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::EXPONENTIAL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::exponential as op::ExponentialFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::EXPONENTIAL_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::exponential_out as op::ExponentialOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDOM,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::random as op::RandomFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDOM_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::random_out as op::RandomOutFn),
         "aten/src/composite/random.rs",
     ),
 ];

@@ -210,6 +210,56 @@ pub mod op {
         },
         tags: &["core", "inplace_view"],
     });
+    pub type ResizeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static RESIZE: Op<ResizeFn> = Op::new(OpInfo {
+        name: "aten::resize",
+        schema: "resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::resize")?;
+            stack
+                .push(
+                    ops::resize(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_memory_format(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type ResizeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RESIZE_OUT: Op<ResizeOutFn> = Op::new(OpInfo {
+        name: "aten::resize.out",
+        schema: "resize.out(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::resize")?;
+            stack
+                .push(
+                    ops::resize_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_memory_format(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type ResizeAsFn_ = fn(
         DispatchKeySet,
         &Tensor,
@@ -349,6 +399,30 @@ pub mod ops {
         op::RESIZE_.kernel(keys)?(keys, self_, size, memory_format)?;
         Ok(self_)
     }
+    /// A copy with a new shape; new elements have no particular value.
+    ///
+    /// `aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn resize(
+        self_: &Tensor,
+        size: &[i64],
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RESIZE.kernel(keys)?(keys, self_, size, memory_format)
+    }
+    /// Out form of [`resize`].
+    ///
+    /// `aten::resize.out(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn resize_out<'a>(
+        self_: &Tensor,
+        size: &[i64],
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RESIZE_OUT.kernel(keys)?(keys, self_, size, memory_format, out)?;
+        Ok(out)
+    }
     /// `resize_` to another tensor's shape.
     ///
     /// `aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
@@ -457,6 +531,24 @@ pub mod native {
     ) -> Result<()> {
         composite::reshaping::resize_(self_, size, memory_format)
     }
+    pub fn resize(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::reshaping::resize(self_, size, memory_format)
+    }
+    pub fn resize_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        size: &[i64],
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::reshaping::resize(self_, size, memory_format)?)
+    }
     pub fn resize_as_(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -522,6 +614,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::ATLEAST_3D,
     &op::ATLEAST_3D_SEQUENCE,
     &op::RESIZE_,
+    &op::RESIZE,
+    &op::RESIZE_OUT,
     &op::RESIZE_AS_,
 ];
 static KERNELS: &[Registration] = &[
@@ -601,6 +695,18 @@ static KERNELS: &[Registration] = &[
         &op::RESIZE_,
         DispatchKey::CompositeExplicitAutograd,
         &(native::resize_ as op::ResizeFn_),
+        "aten/src/composite/reshaping.rs",
+    ),
+    Registration::new(
+        &op::RESIZE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::resize as op::ResizeFn),
+        "aten/src/composite/reshaping.rs",
+    ),
+    Registration::new(
+        &op::RESIZE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::resize_out as op::ResizeOutFn),
         "aten/src/composite/reshaping.rs",
     ),
     Registration::new(

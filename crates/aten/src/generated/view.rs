@@ -22,6 +22,39 @@ pub mod op {
         },
         tags: &["core"],
     });
+    pub type LiftFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LIFT: Op<LiftFn> = Op::new(OpInfo {
+        name: "aten::lift",
+        schema: "lift(Tensor self) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::lift")?;
+            stack.push(ops::lift(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LiftOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LIFT_OUT: Op<LiftOutFn> = Op::new(OpInfo {
+        name: "aten::lift.out",
+        schema: "lift.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::lift")?;
+            stack.push(ops::lift_out(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type LiftFreshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+    pub static LIFT_FRESH: Op<LiftFreshFn> = Op::new(OpInfo {
+        name: "aten::lift_fresh",
+        schema: "lift_fresh(Tensor(a) self) -> Tensor(a)",
+        boxed: |stack| {
+            let a = Args::take(stack, 1, "aten::lift_fresh")?;
+            stack.push(ops::lift_fresh(a.tensor(0)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DETACH: Op<DetachFn> = Op::new(OpInfo {
         name: "aten::detach",
@@ -598,6 +631,28 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::ALIAS.kernel(keys)?(keys, self_)
     }
+    /// The same elements again, for tracers that keep constants apart.
+    ///
+    /// `aten::lift(Tensor self) -> Tensor`
+    pub fn lift(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LIFT.kernel(keys)?(keys, self_)
+    }
+    /// Out form of [`lift`].
+    ///
+    /// `aten::lift.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn lift_out<'a>(self_: &Tensor, out: &'a Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::LIFT_OUT.kernel(keys)?(keys, self_, out)?;
+        Ok(out)
+    }
+    /// A view of a tensor that nobody else holds, for tracers that keep constants apart.
+    ///
+    /// `aten::lift_fresh(Tensor(a) self) -> Tensor(a)`
+    pub fn lift_fresh(self_: &Tensor) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::LIFT_FRESH.kernel(keys)?(keys, self_)
+    }
     /// The same view, cut off from the autograd graph.
     ///
     /// `aten::detach(Tensor(a) self) -> Tensor(a)`
@@ -947,6 +1002,15 @@ pub mod native {
     use super::*;
     pub fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view::alias(self_)
+    }
+    pub fn lift(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::lift(self_)
+    }
+    pub fn lift_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+        out::Dtypes::Exact.copy(out, &composite::view::lift(self_)?)
+    }
+    pub fn lift_fresh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+        composite::view::lift_fresh(self_)
     }
     pub fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         composite::view::detach(self_)
@@ -1385,6 +1449,9 @@ impl Tensor {
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::ALIAS,
+    &op::LIFT,
+    &op::LIFT_OUT,
+    &op::LIFT_FRESH,
     &op::DETACH,
     &op::AS_STRIDED,
     &op::VIEW,
@@ -1433,6 +1500,24 @@ static KERNELS: &[Registration] = &[
         &op::ALIAS,
         DispatchKey::CompositeExplicitAutograd,
         &(native::alias as op::AliasFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::lift as op::LiftFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::lift_out as op::LiftOutFn),
+        "aten/src/composite/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT_FRESH,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::lift_fresh as op::LiftFreshFn),
         "aten/src/composite/view.rs",
     ),
     Registration::new(

@@ -149,6 +149,23 @@ pub fn remainder_other_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result
     ops::mul(&ops::neg(grad)?, &ops::div_tensor_mode(x, y, Some("floor"))?)
 }
 
+/// Gradient of the remainder of a number with respect to the divisor.
+pub fn remainder_number_backward(grad: &Tensor, number: Scalar, y: &Tensor) -> Result<Tensor> {
+    let quotient = ops::floor(&ops::mul_scalar(&ops::reciprocal(y)?, number)?)?;
+    ops::mul(&ops::neg(grad)?, &quotient)
+}
+
+/// Gradient of `angle`: `g i x / |x|^2` of complex numbers, 0 at 0 and of real ones.
+pub fn angle_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
+    if !x.is_complex() {
+        return ops::zeros_like(grad, None, None, None, None, None);
+    }
+    let [re, im] = [ops::real(x)?, ops::imag(x)?];
+    let square = ops::add(&ops::mul(&re, &re)?, &ops::mul(&im, &im)?, 1)?;
+    let slope = ops::div(&ops::complex(&ops::neg(&im)?, &re)?, &square)?;
+    without(&ops::mul(grad, &slope)?, &ops::eq_scalar(x, 0)?)
+}
+
 /// Gradient of `fmod` with respect to the divisor.
 pub fn fmod_other_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     ops::mul(&ops::neg(grad)?, &ops::div_tensor_mode(x, y, Some("trunc"))?)
@@ -172,6 +189,11 @@ pub fn elu_double_backward(
 /// Gradient of `celu`.
 pub fn celu_backward(grad: &Tensor, alpha: Scalar, x: &Tensor) -> Result<Tensor> {
     ops::elu_backward(grad, alpha, 1, 1.0 / alpha.to_f64(), false, x)
+}
+
+/// Gradient of `celu_` from its result.
+pub fn celu_result_backward(grad: &Tensor, alpha: Scalar, result: &Tensor) -> Result<Tensor> {
+    ops::elu_backward(grad, alpha, 1, 1.0 / alpha.to_f64(), true, result)
 }
 
 /// Gradient of `softplus_backward` with respect to the input.

@@ -74,6 +74,52 @@ fn conj_physical_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let function = ConjPhysicalBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
 }
+/// Backward of `angle(Tensor self) -> Tensor`.
+///
+/// self: `angle_backward(grad, self)`
+struct AngleBackward0 {
+    self_: SavedVariable,
+}
+impl Function for AngleBackward0 {
+    fn name(&self) -> &'static str {
+        "AngleBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::angle_backward(grad, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn angle(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::ANGLE.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = AngleBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn angle_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "angle")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ANGLE_OUT.kernel(keys)?(keys, self_, out)
+}
 /// Backward of `view_as_real(Tensor(a) self) -> Tensor(a)`.
 ///
 /// self: `view_as_complex(grad.contiguous())`
@@ -160,6 +206,18 @@ static KERNELS: &[Registration] = &[
         &op::CONJ_PHYSICAL_,
         DispatchKey::Autograd,
         &(conj_physical_ as op::ConjPhysicalFn_),
+        "autograd/src/generated/complex.rs",
+    ),
+    Registration::new(
+        &op::ANGLE,
+        DispatchKey::Autograd,
+        &(angle as op::AngleFn),
+        "autograd/src/generated/complex.rs",
+    ),
+    Registration::new(
+        &op::ANGLE_OUT,
+        DispatchKey::Autograd,
+        &(angle_out as op::AngleOutFn),
         "autograd/src/generated/complex.rs",
     ),
     Registration::new(

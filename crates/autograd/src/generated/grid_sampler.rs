@@ -447,6 +447,188 @@ fn grid_sampler_3d_backward_out(
         out1,
     )
 }
+/// Backward of `_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`.
+///
+/// input, grid: `_grid_sampler_2d_cpu_fallback_backward(grad, input, grid, interpolation_mode, padding_mode, align_corners)`
+struct GridSampler2DCpuFallbackBackward0 {
+    input: SavedVariable,
+    grid: SavedVariable,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+}
+impl Function for GridSampler2DCpuFallbackBackward0 {
+    fn name(&self) -> &'static str {
+        "GridSampler2DCpuFallbackBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] {
+            let input = self.input.unpack(node)?;
+            let grid = self.grid.unpack(node)?;
+            let t0 = ops::_grid_sampler_2d_cpu_fallback_backward(
+                grad,
+                &input,
+                &grid,
+                self.interpolation_mode,
+                self.padding_mode,
+                self.align_corners,
+            )?;
+            if need[0] {
+                out.set(0, t0.0);
+            }
+            if need[1] {
+                out.set(1, t0.1);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.input.release();
+        self.grid.release();
+    }
+}
+fn _grid_sampler_2d_cpu_fallback(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[input, grid]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_GRID_SAMPLER_2D_CPU_FALLBACK
+            .kernel(
+                keys,
+            )?(keys, input, grid, interpolation_mode, padding_mode, align_corners)
+    }?;
+    if needed {
+        let edges = Edges::of(&[input, grid])?;
+        let function = GridSampler2DCpuFallbackBackward0 {
+            input: SavedVariable::input(true, input)?,
+            grid: SavedVariable::input(true, grid)?,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn _grid_sampler_2d_cpu_fallback_out(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[input, grid, out], "_grid_sampler_2d_cpu_fallback")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_GRID_SAMPLER_2D_CPU_FALLBACK_OUT
+        .kernel(
+            keys,
+        )?(keys, input, grid, interpolation_mode, padding_mode, align_corners, out)
+}
+/// Backward of `_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)`.
+///
+/// grad_output, input, grid: `grid_sampler_double_backward(grads[0], grads[1], grad_output, input, grid, interpolation_mode, padding_mode, align_corners)`
+struct GridSampler2DCpuFallbackBackwardBackward0 {
+    grad_output: SavedVariable,
+    input: SavedVariable,
+    grid: SavedVariable,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+}
+impl Function for GridSampler2DCpuFallbackBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "GridSampler2DCpuFallbackBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] || need[1] || need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let input = self.input.unpack(node)?;
+            let grid = self.grid.unpack(node)?;
+            let t0 = formulas::grid_sampler_double_backward(
+                grads.at(0),
+                grads.at(1),
+                &grad_output,
+                &input,
+                &grid,
+                self.interpolation_mode,
+                self.padding_mode,
+                self.align_corners,
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.input.release();
+        self.grid.release();
+    }
+}
+fn _grid_sampler_2d_cpu_fallback_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[grad_output, input, grid]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_output,
+            input,
+            grid,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        )
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, input, grid])?;
+        let function = GridSampler2DCpuFallbackBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            input: SavedVariable::input(true, input)?,
+            grid: SavedVariable::input(true, grid)?,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
 /// Backward of `affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor`.
 ///
 /// theta: `affine_grid_generator_backward(grad, size, align_corners)`
@@ -553,6 +735,25 @@ static KERNELS: &[Registration] = &[
         &op::GRID_SAMPLER_3D_BACKWARD_OUT,
         DispatchKey::Autograd,
         &(grid_sampler_3d_backward_out as op::GridSampler3dBackwardOutFn),
+        "autograd/src/generated/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK,
+        DispatchKey::Autograd,
+        &(_grid_sampler_2d_cpu_fallback as op::_GridSampler2dCpuFallbackFn),
+        "autograd/src/generated/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK_OUT,
+        DispatchKey::Autograd,
+        &(_grid_sampler_2d_cpu_fallback_out as op::_GridSampler2dCpuFallbackOutFn),
+        "autograd/src/generated/grid_sampler.rs",
+    ),
+    Registration::new(
+        &op::_GRID_SAMPLER_2D_CPU_FALLBACK_BACKWARD,
+        DispatchKey::Autograd,
+        &(_grid_sampler_2d_cpu_fallback_backward
+            as op::_GridSampler2dCpuFallbackBackwardFn),
         "autograd/src/generated/grid_sampler.rs",
     ),
     Registration::new(

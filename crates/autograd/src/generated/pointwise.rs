@@ -8243,6 +8243,63 @@ fn remainder_scalar_out(
     let _below = tls::below_autograd();
     op::REMAINDER_SCALAR_OUT.kernel(keys)?(keys, self_, other, out)
 }
+/// Backward of `remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`.
+///
+/// other: `remainder_number_backward(grad, self, other)`
+struct RemainderBackward2 {
+    self_: Scalar,
+    other: SavedVariable,
+}
+impl Function for RemainderBackward2 {
+    fn name(&self) -> &'static str {
+        "RemainderBackward2"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let other = self.other.unpack(node)?;
+            let t0 = formulas::remainder_number_backward(grad, self.self_, &other)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.other.release();
+    }
+}
+fn remainder_scalar_tensor(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::REMAINDER_SCALAR_TENSOR.kernel(keys)?(keys, self_, other)
+    }?;
+    if needed {
+        let edges = Edges::of(&[other])?;
+        let function = RemainderBackward2 {
+            self_,
+            other: SavedVariable::input(true, other)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn remainder_scalar_tensor_out(
+    keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[other, out], "remainder")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::REMAINDER_SCALAR_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)
+}
 /// Backward of `fmod.Tensor(Tensor self, Tensor other) -> Tensor`.
 ///
 /// self: `grad`
@@ -9853,6 +9910,54 @@ fn celu_out(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     let _below = tls::below_autograd();
     op::CELU_OUT.kernel(keys)?(keys, self_, alpha, out)
+}
+/// Backward of `celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)`.
+///
+/// self: `celu_result_backward(grad, alpha, result)`
+struct CeluBackward1 {
+    alpha: Scalar,
+    result: SavedVariable,
+}
+impl Function for CeluBackward1 {
+    fn name(&self) -> &'static str {
+        "CeluBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::celu_result_backward(grad, self.alpha, &result)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn celu_(keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::CELU_.kernel(keys)?(keys, self_, alpha)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_alpha = alpha;
+    call()?;
+    let function = CeluBackward1 {
+        alpha: saved_alpha,
+        result: SavedVariable::output(true, self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
 }
 /// Backward of `log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)`.
 ///
@@ -12561,6 +12666,18 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::REMAINDER_SCALAR_TENSOR,
+        DispatchKey::Autograd,
+        &(remainder_scalar_tensor as op::RemainderScalarTensorFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::REMAINDER_SCALAR_TENSOR_OUT,
+        DispatchKey::Autograd,
+        &(remainder_scalar_tensor_out as op::RemainderScalarTensorOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::FMOD,
         DispatchKey::Autograd,
         &(fmod as op::FmodFn),
@@ -12900,6 +13017,12 @@ static KERNELS: &[Registration] = &[
         &op::CELU_OUT,
         DispatchKey::Autograd,
         &(celu_out as op::CeluOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::CELU_,
+        DispatchKey::Autograd,
+        &(celu_ as op::CeluFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(

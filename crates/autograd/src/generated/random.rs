@@ -595,6 +595,102 @@ fn uniform_out(
     let _below = tls::below_autograd();
     op::UNIFORM_OUT.kernel(keys)?(keys, self_, from, to, generator, out)
 }
+/// Backward of `exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor`.
+///
+/// self: `zeros_like(grad)`
+struct ExponentialBackward0Exponential {}
+impl Function for ExponentialBackward0Exponential {
+    fn name(&self) -> &'static str {
+        "ExponentialBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn exponential(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    lambd: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::EXPONENTIAL.kernel(keys)?(keys, self_, lambd, generator)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = ExponentialBackward0Exponential {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn exponential_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    lambd: f64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "exponential")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::EXPONENTIAL_OUT.kernel(keys)?(keys, self_, lambd, generator, out)
+}
+/// Backward of `random(Tensor self, *, Generator? generator=None) -> Tensor`.
+///
+/// self: `zeros_like(grad)`
+struct RandomBackward2Random {}
+impl Function for RandomBackward2Random {
+    fn name(&self) -> &'static str {
+        "RandomBackward2"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = ops::zeros_like(grad, None, None, None, None, None)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn random(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::RANDOM.kernel(keys)?(keys, self_, generator)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = RandomBackward2Random {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn random_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "random")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::RANDOM_OUT.kernel(keys)?(keys, self_, generator, out)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::UNIFORM_,
@@ -702,6 +798,30 @@ static KERNELS: &[Registration] = &[
         &op::UNIFORM_OUT,
         DispatchKey::Autograd,
         &(uniform_out as op::UniformOutFn),
+        "autograd/src/generated/random.rs",
+    ),
+    Registration::new(
+        &op::EXPONENTIAL,
+        DispatchKey::Autograd,
+        &(exponential as op::ExponentialFn),
+        "autograd/src/generated/random.rs",
+    ),
+    Registration::new(
+        &op::EXPONENTIAL_OUT,
+        DispatchKey::Autograd,
+        &(exponential_out as op::ExponentialOutFn),
+        "autograd/src/generated/random.rs",
+    ),
+    Registration::new(
+        &op::RANDOM,
+        DispatchKey::Autograd,
+        &(random as op::RandomFn),
+        "autograd/src/generated/random.rs",
+    ),
+    Registration::new(
+        &op::RANDOM_OUT,
+        DispatchKey::Autograd,
+        &(random_out as op::RandomOutFn),
         "autograd/src/generated/random.rs",
     ),
 ];

@@ -35,6 +35,75 @@ fn alias(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+/// Backward of `lift(Tensor self) -> Tensor`.
+///
+/// self: `grad`
+struct LiftBackward0 {}
+impl Function for LiftBackward0 {
+    fn name(&self) -> &'static str {
+        "LiftBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        Ok(out)
+    }
+}
+fn lift(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LIFT.kernel(keys)?(keys, self_)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LiftBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn lift_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "lift")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LIFT_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `lift_fresh(Tensor(a) self) -> Tensor(a)`.
+///
+/// self: `grad`
+struct LiftFreshBackward0 {}
+impl Function for LiftFreshBackward0 {
+    fn name(&self) -> &'static str {
+        "LiftFreshBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        Ok(out)
+    }
+}
+fn lift_fresh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LIFT_FRESH.kernel(keys)?(keys, self_)
+    }?;
+    record::as_view(self_, &result, None);
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = LiftFreshBackward0 {};
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 /// Backward of `as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)`.
 ///
 /// self: `as_strided_backward(grad, self.sizes(), self.strides(), self.storage_offset(), size, stride, storage_offset)`
@@ -1091,6 +1160,24 @@ static KERNELS: &[Registration] = &[
         &op::ALIAS,
         DispatchKey::Autograd,
         &(alias as op::AliasFn),
+        "autograd/src/generated/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT,
+        DispatchKey::Autograd,
+        &(lift as op::LiftFn),
+        "autograd/src/generated/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT_OUT,
+        DispatchKey::Autograd,
+        &(lift_out as op::LiftOutFn),
+        "autograd/src/generated/view.rs",
+    ),
+    Registration::new(
+        &op::LIFT_FRESH,
+        DispatchKey::Autograd,
+        &(lift_fresh as op::LiftFreshFn),
         "autograd/src/generated/view.rs",
     ),
     Registration::new(

@@ -34,6 +34,12 @@ pub fn celu(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     ops::elu(self_, alpha, 1, 1.0 / alpha.to_f64())
 }
 
+/// `celu` in place.
+pub fn celu_(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    check!(alpha.to_f64() != 0.0, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    ops::elu_(self_, alpha, 1, 1.0 / alpha.to_f64()).map(drop)
+}
+
 /// The logarithm of `sigmoid`.
 pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
     Ok(ops::log_sigmoid_forward(self_)?.0)

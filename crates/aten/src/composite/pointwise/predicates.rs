@@ -133,6 +133,51 @@ pub fn float_power_tensor_scalar(self_: &Tensor, exponent: Scalar) -> Result<Ten
     ops::pow_tensor_scalar(&wide(self_, complex)?, wide_number(exponent, complex))
 }
 
+fn check_base(self_: &Tensor, complex: bool) -> Result<()> {
+    let wide = if complex { DType::C128 } else { DType::F64 };
+    check!(
+        self_.dtype() == wide,
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+        self_.dtype().cpp_name(),
+        wide.cpp_name()
+    );
+    Ok(())
+}
+
+/// `float_power` in place.
+pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    let complex = self_.is_complex() || exponent.is_complex();
+    check_base(self_, complex)?;
+    ops::pow_(self_, &wide(exponent, complex)?).map(drop)
+}
+
+/// `float_power` in place, with a number.
+pub fn float_power_scalar_(self_: &Tensor, exponent: Scalar) -> Result<()> {
+    let complex = self_.is_complex() || exponent.is_complex();
+    check_base(self_, complex)?;
+    ops::pow_scalar_(self_, wide_number(exponent, complex)).map(drop)
+}
+
+/// The remainder of a number's division.
+pub fn remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    ops::remainder(&Tensor::wrapped_number_beside(self_, other)?, other)
+}
+
+/// `bitwise_and` with a number.
+pub fn __and__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    ops::bitwise_and_scalar(self_, other)
+}
+
+/// `bitwise_or` with a number.
+pub fn __or__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    ops::bitwise_or_scalar(self_, other)
+}
+
+/// `bitwise_xor` with a number.
+pub fn __xor__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    ops::bitwise_xor_scalar(self_, other)
+}
+
 /// `self ** exponent` in f64 or complex128.
 pub fn float_power_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
     let complex = self_.is_complex() || exponent.is_complex();
