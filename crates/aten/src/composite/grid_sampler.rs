@@ -19,6 +19,35 @@ pub fn grid_sampler(
     }
 }
 
+/// [`grid_sampler_2d`](ops::grid_sampler_2d) under another name.
+pub fn _grid_sampler_2d_cpu_fallback(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    ops::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
+}
+
+/// Gradients of [`_grid_sampler_2d_cpu_fallback`].
+pub fn _grid_sampler_2d_cpu_fallback_backward(
+    grad_output: &Tensor,
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<(Tensor, Tensor)> {
+    let mask = [true; 2];
+    let grads =
+        ops::grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, mask)?;
+    match grads {
+        (Some(image), Some(points)) => Ok((image, points)),
+        _ => bail!(Runtime, "grid_sampler_2d_backward: a gradient that was asked for is absent"),
+    }
+}
+
 /// The points (x, y, 1) or (x, y, z, 1) of a regular grid over -1 to 1, (N, points, coordinates).
 fn base_grid(like: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
     if !(4..=5).contains(&size.len()) {

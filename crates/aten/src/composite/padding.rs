@@ -36,11 +36,11 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
         return ops::clone(&inner, None);
     }
     let mut sizes = self_.sizes().to_vec();
-    for d in n - padded..n {
+    for (d, size) in sizes.iter_mut().enumerate().skip(n - padded) {
         let (before, after) = pair(pad, n, d);
-        sizes[d] = sizes[d].saturating_add(before).saturating_add(after);
+        *size = size.saturating_add(before).saturating_add(after);
         check!(
-            sizes[d] >= 0,
+            *size >= 0,
             "The input size {}, plus negative padding {before} and {after} resulted in a negative output size, which is \
              invalid. Check dimension {d} of your input.",
             self_.sizes()[d]
@@ -76,24 +76,24 @@ pub fn _pad_circular(self_: &Tensor, pad: &[i64]) -> Result<Tensor> {
         pad.len()
     );
     let mut sizes = self_.sizes().to_vec();
-    for d in n - padded..n {
-        let ((before, after), size) = (pair(pad, n, d), sizes[d]);
-        check!(before <= size && after <= size, "Padding value causes wrapping around more than once.");
-        sizes[d] = size.saturating_add(before).saturating_add(after);
-        check!(sizes[d] >= 0, "Negative padding value is resulting in an empty dimension");
+    for (d, size) in sizes.iter_mut().enumerate().skip(n - padded) {
+        let (before, after) = pair(pad, n, d);
+        check!(before <= *size && after <= *size, "Padding value causes wrapping around more than once.");
+        *size = size.saturating_add(before).saturating_add(after);
+        check!(*size >= 0, "Negative padding value is resulting in an empty dimension");
     }
     let out = ops::new_empty(self_, &sizes, Some(self_.dtype()), None, Some(self_.device()), None)?;
     let slice = |x: &Tensor, d: usize, start: i64, end: i64| ops::slice(x, d as i64, Some(start), Some(end), 1);
     let (mut to, mut from) = (out.clone(), self_.clone());
-    for d in n - padded..n {
+    for (d, &size) in sizes.iter().enumerate().skip(n - padded) {
         let (before, after) = pair(pad, n, d);
-        to = slice(&to, d, before.max(0), sizes[d] - after.max(0))?;
+        to = slice(&to, d, before.max(0), size - after.max(0))?;
         from = slice(&from, d, (-before).max(0), self_.sizes()[d] - (-after).max(0))?;
     }
     ops::copy_(&to, &from, false)?;
     // What is written by one dimension is read by the next, corners too.
-    for d in (n - padded..n).rev() {
-        let ((before, after), size) = (pair(pad, n, d), sizes[d]);
+    for (d, &size) in sizes.iter().enumerate().skip(n - padded).rev() {
+        let (before, after) = pair(pad, n, d);
         if before > 0 {
             let end = size - after.max(0);
             ops::copy_(&slice(&out, d, 0, before)?, &slice(&out, d, end - before, end)?, false)?;

@@ -174,10 +174,10 @@ fn forward(out: Out<'_>, mode: Mode, dims: usize, x: &Tensor, padding: &[i64]) -
     }
     let format = format_of(x, dims);
     // PyTorch lays an unbatched result out anew.
-    if let Some(target) = out.target(0).filter(|_| mode == Replication && dims == 2 && x.dim() == 3) {
-        if target.dtype() == x.dtype() && target.sizes() == padding.sizes.as_slice() {
-            resize_output(target, &padding.sizes, &strides::contiguous(&padding.sizes))?;
-        }
+    let anew = mode == Replication && dims == 2 && x.dim() == 3;
+    let fits = |target: &&Tensor| anew && target.dtype() == x.dtype() && target.sizes() == padding.sizes.as_slice();
+    if let Some(target) = out.target(0).filter(fits) {
+        resize_output(target, &padding.sizes, &strides::contiguous(&padding.sizes))?;
     }
     let slot = out.prepare(0, spec(&padding.sizes, x, format)?, &[x])?;
     if !slot.is_meta() && slot.tensor.numel() > 0 {
