@@ -34,7 +34,7 @@ fn integers_and_truth_values_have_their_operators() -> Result<()> {
     assert_eq!(values(&x << &y)?, [96, -28]);
     assert_eq!(values(&x >> 1)?, [3, -4]);
     assert_eq!(values(!&x)?, [-7, 6]);
-    let both = ((&x).gt_scalar(0)? & (&y).gt_scalar(3)?)?;
+    let both = (x.gt_scalar(0)? & y.gt_scalar(3)?)?;
     assert_eq!(both.dtype(), DType::Bool);
     assert!((tensor!([1.0])? & tensor!([1.0])?).is_err());
     Ok(())

@@ -179,7 +179,7 @@ fn masks() {
         let ints = |t: Result<Tensor>| t.unwrap().to_vec::<i64>().unwrap();
         assert_eq!(ints(x.where_self(&mask, &y)), merged);
         assert_eq!(ints(x.masked_fill_scalar(&mask, -1)), filled);
-        assert_eq!(ints(x.masked_fill(&mask, &Tensor::full(&[], -1, ()).unwrap())), filled);
+        assert_eq!(ints(x.masked_fill(&mask, Tensor::full(&[], -1, ()).unwrap())), filled);
         assert_eq!(ints(x.masked_select(&mask)), chosen);
         assert_eq!(ints(x.i(&mask)), chosen);
         assert_eq!(ints(mask.nonzero().unwrap().squeeze_dim(1)), chosen);

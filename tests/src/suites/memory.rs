@@ -36,7 +36,7 @@ fn network() -> nn::Sequential {
     nn::sequential![
         linear(16, 300),
         nn::ReLU,
-        nn::LayerNorm::new(&[300]).unwrap(),
+        nn::LayerNorm::new([300]).unwrap(),
         nn::Dropout::new(0.1).unwrap(),
         linear(300, 4)
     ]
