@@ -40,9 +40,12 @@ fn each(node: &Node, kind: &Kind, schema: &Schema) -> Result<Option<String>> {
     let (true, Some((_, name)), 2) = (value.boolean()?, grad_fn, node.pairs()?.len()) else {
         return Err(Error::new(node.line, "`each: true` stands with `grad_fn:` alone"));
     };
-    let list = schema.returns.len() == 1 && schema.returns[0].ty.list.is_some();
+    let list = match schema.form() {
+        Form::Functional => schema.returns.len() == 1 && schema.returns[0].ty.list.is_some(),
+        Form::InPlace | Form::Out => schema.written_args().all(|arg| arg.ty.list.is_some()),
+    };
     if *kind != Kind::CompositeExplicit || !list {
-        return Err(Error::new(node.line, "`each: true` is for explicit composites that return a list of tensors"));
+        return Err(Error::new(node.line, "`each: true` is for explicit composites over lists of tensors"));
     }
     Ok(Some(grad_fn_name(name)?))
 }

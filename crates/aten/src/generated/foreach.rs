@@ -9041,13 +9041,13 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::_FOREACH_ZERO_,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_zero_ as op::_ForeachZeroFn_),
         "aten/src/composite/foreach.rs",
     ),
     Registration::new(
         &op::_FOREACH_COPY_,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::_foreach_copy_ as op::_ForeachCopyFn_),
         "aten/src/composite/foreach.rs",
     ),

@@ -4004,6 +4004,17 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type PolygammaFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+    pub static POLYGAMMA_: Op<PolygammaFn_> = Op::new(OpInfo {
+        name: "aten::polygamma_",
+        schema: "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::polygamma_")?;
+            stack.push(ops::polygamma_(a.tensor(0)?, a.int(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type RoundDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(OpInfo {
         name: "aten::round.decimals",
@@ -12059,6 +12070,14 @@ pub mod ops {
         op::POLYGAMMA_OUT.kernel(keys)?(keys, n, self_, out)?;
         Ok(out)
     }
+    /// The `n`-th derivative of `digamma`, in place.
+    ///
+    /// `aten::polygamma_(Tensor(a!) self, int n) -> Tensor(a!)`
+    pub fn polygamma_<'a>(self_: &'a Tensor, n: i64) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::POLYGAMMA_.kernel(keys)?(keys, self_, n)?;
+        Ok(self_)
+    }
     /// Each element rounded to some decimals.
     ///
     /// `aten::round.decimals(Tensor self, *, int decimals) -> Tensor`
@@ -18216,6 +18235,9 @@ pub mod native {
         polygamma_into(Out::Into(&[out]), n, self_)?;
         Ok(())
     }
+    pub fn polygamma_(_: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
+        composite::pointwise::polygamma_(self_, n)
+    }
     pub fn round_decimals(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -22179,6 +22201,10 @@ impl Tensor {
     pub fn polygamma(&self, n: i64) -> Result<Tensor> {
         ops::polygamma(n, self)
     }
+    /// See [`ops::polygamma_`].
+    pub fn polygamma_(&self, n: i64) -> Result<&Tensor> {
+        ops::polygamma_(self, n)
+    }
     /// See [`ops::round_decimals`].
     pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
         ops::round_decimals(self, decimals)
@@ -23308,6 +23334,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::SGN_OUT,
     &op::POLYGAMMA,
     &op::POLYGAMMA_OUT,
+    &op::POLYGAMMA_,
     &op::ROUND_DECIMALS,
     &op::ROUND_DECIMALS_,
     &op::ROUND_DECIMALS_OUT,
@@ -27173,6 +27200,12 @@ static KERNELS: &[Registration] = &[
         "aten/src/meta/pointwise.rs",
     ),
     Registration::new(
+        &op::POLYGAMMA_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::polygamma_ as op::PolygammaFn_),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
         &op::ROUND_DECIMALS,
         DispatchKey::CompositeExplicitAutograd,
         &(native::round_decimals as op::RoundDecimalsFn),
@@ -28362,7 +28395,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::__LSHIFT__,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::__lshift__ as op::__LshiftFn_),
         "aten/src/composite/pointwise.rs",
     ),
@@ -28404,7 +28437,7 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::__RSHIFT__,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::__rshift__ as op::__RshiftFn_),
         "aten/src/composite/pointwise.rs",
     ),
@@ -29160,13 +29193,13 @@ static KERNELS: &[Registration] = &[
     ),
     Registration::new(
         &op::LOGIT_BACKWARD,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::logit_backward as op::LogitBackwardFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
         &op::LOGIT_BACKWARD_GRAD_INPUT,
-        DispatchKey::CompositeImplicitAutograd,
+        DispatchKey::CompositeExplicitAutograd,
         &(native::logit_backward_grad_input as op::LogitBackwardGradInputFn),
         "aten/src/composite/pointwise.rs",
     ),

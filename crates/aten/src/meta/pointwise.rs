@@ -372,8 +372,9 @@ pub fn softshrink(out: Out<'_>, self_: &Tensor, lambd: Scalar) -> Result<TensorI
     };
     check!(
         (0.0..=largest).contains(&value),
-        "lambda must be in range [0, {shown}] for input dtype {}, but found {value}",
-        self_.dtype().cpp_name()
+        "lambda must be in range [0, {shown}] for input dtype {}, but found {}",
+        self_.dtype().cpp_name(),
+        tensor_core::stream::Streamed(value)
     );
     iterate::unary(out, self_)
 }

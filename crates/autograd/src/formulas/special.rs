@@ -166,6 +166,13 @@ pub fn angle_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     without(&ops::mul(grad, &slope)?, &ops::eq_scalar(x, 0)?)
 }
 
+/// Gradient of `logit_backward` with respect to the input: `g go (2 x - 1) / (x (1 - x))^2`.
+pub fn logit_double_backward(grad: &Tensor, grad_output: &Tensor, x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    let bend = ops::add_scalar(&ops::mul_scalar(x, 2)?, -1, 1)?;
+    let both = ops::mul(&ops::mul(grad, grad_output)?, &bend)?;
+    ops::logit_backward(&ops::div(&both, &ops::mul(x, &ops::rsub_scalar(x, 1, 1)?)?)?, x, eps)
+}
+
 /// Gradient of `fmod` with respect to the divisor.
 pub fn fmod_other_backward(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     ops::mul(&ops::neg(grad)?, &ops::div_tensor_mode(x, y, Some("trunc"))?)

@@ -1899,6 +1899,19 @@ fn _foreach_norm_scalar_out(
     let _below = tls::below_autograd();
     op::_FOREACH_NORM_SCALAR_OUT.kernel(keys)?(keys, self_, ord, dtype, out)
 }
+fn _foreach_zero_(keys: DispatchKeySet, self_: &[&Tensor]) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    op::_FOREACH_ZERO_.kernel(keys)?(keys, self_)
+}
+fn _foreach_copy_(
+    keys: DispatchKeySet,
+    self_: &[&Tensor],
+    src: &[&Tensor],
+    non_blocking: bool,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    op::_FOREACH_COPY_.kernel(keys)?(keys, self_, src, non_blocking)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_FOREACH_ABS,
@@ -3140,6 +3153,18 @@ static KERNELS: &[Registration] = &[
         &op::_FOREACH_NORM_SCALAR_OUT,
         DispatchKey::Autograd,
         &(_foreach_norm_scalar_out as op::_ForeachNormScalarOutFn),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_ZERO_,
+        DispatchKey::Autograd,
+        &(_foreach_zero_ as op::_ForeachZeroFn_),
+        "autograd/src/generated/foreach.rs",
+    ),
+    Registration::new(
+        &op::_FOREACH_COPY_,
+        DispatchKey::Autograd,
+        &(_foreach_copy_ as op::_ForeachCopyFn_),
         "autograd/src/generated/foreach.rs",
     ),
 ];

@@ -45,7 +45,7 @@ mod upsampling;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 1187usize;
+pub const KERNELS: usize = 1192usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

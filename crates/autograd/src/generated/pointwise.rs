@@ -5075,6 +5075,32 @@ fn acosh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn acosh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "acosh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ACOSH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `acosh_(Tensor(a!) self) -> Tensor(a!)`.
+///
+/// self: `not_implemented("inplace version of acosh")`
+struct AcoshBackward1 {}
+impl Function for AcoshBackward1 {
+    fn name(&self) -> &'static str {
+        "AcoshBackward1"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("inplace version of acosh")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
 fn acosh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let needed = record::needs_grad(&[self_]);
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -5087,18 +5113,9 @@ fn acosh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_])?;
-    let saved_self_ = SavedVariable::original(true, self_)?;
     call()?;
-    let function = AcoshBackward0 {
-        self_: saved_self_,
-    };
+    let function = AcoshBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
-}
-fn acosh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out(&[self_, out], "acosh")?;
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    let _below = tls::below_autograd();
-    op::ACOSH_OUT.kernel(keys)?(keys, self_, out)
 }
 /// Backward of `asinh(Tensor self) -> Tensor`.
 ///
@@ -5144,6 +5161,32 @@ fn asinh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn asinh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "asinh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ASINH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `asinh_(Tensor(a!) self) -> Tensor(a!)`.
+///
+/// self: `not_implemented("inplace version of asinh")`
+struct AsinhBackward1 {}
+impl Function for AsinhBackward1 {
+    fn name(&self) -> &'static str {
+        "AsinhBackward1"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("inplace version of asinh")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
 fn asinh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let needed = record::needs_grad(&[self_]);
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -5156,18 +5199,9 @@ fn asinh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_])?;
-    let saved_self_ = SavedVariable::original(true, self_)?;
     call()?;
-    let function = AsinhBackward0 {
-        self_: saved_self_,
-    };
+    let function = AsinhBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
-}
-fn asinh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out(&[self_, out], "asinh")?;
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    let _below = tls::below_autograd();
-    op::ASINH_OUT.kernel(keys)?(keys, self_, out)
 }
 /// Backward of `atanh(Tensor self) -> Tensor`.
 ///
@@ -5213,6 +5247,32 @@ fn atanh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     }
     Ok(result)
 }
+fn atanh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out(&[self_, out], "atanh")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::ATANH_OUT.kernel(keys)?(keys, self_, out)
+}
+/// Backward of `atanh_(Tensor(a!) self) -> Tensor(a!)`.
+///
+/// self: `not_implemented("inplace version of atanh")`
+struct AtanhBackward1 {}
+impl Function for AtanhBackward1 {
+    fn name(&self) -> &'static str {
+        "AtanhBackward1"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("inplace version of atanh")?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
 fn atanh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let needed = record::needs_grad(&[self_]);
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
@@ -5225,18 +5285,9 @@ fn atanh_(keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = Edges::of(&[self_])?;
-    let saved_self_ = SavedVariable::original(true, self_)?;
     call()?;
-    let function = AtanhBackward0 {
-        self_: saved_self_,
-    };
+    let function = AtanhBackward1 {};
     record::rebase_history(self_, &record::node(edges, function))
-}
-fn atanh_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out(&[self_, out], "atanh")?;
-    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
-    let _below = tls::below_autograd();
-    op::ATANH_OUT.kernel(keys)?(keys, self_, out)
 }
 /// Backward of `cosh(Tensor self) -> Tensor`.
 ///
@@ -6621,6 +6672,52 @@ fn polygamma_out(
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     let _below = tls::below_autograd();
     op::POLYGAMMA_OUT.kernel(keys)?(keys, n, self_, out)
+}
+/// Backward of `polygamma_(Tensor(a!) self, int n) -> Tensor(a!)`.
+///
+/// self: `polygamma_backward(grad, n, self)`
+struct PolygammaBackward1 {
+    n: i64,
+    self_: SavedVariable,
+}
+impl Function for PolygammaBackward1 {
+    fn name(&self) -> &'static str {
+        "PolygammaBackward1"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::polygamma_backward(grad, self.n, &self_)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn polygamma_(keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::POLYGAMMA_.kernel(keys)?(keys, self_, n)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_n = n;
+    let saved_self_ = SavedVariable::original(true, self_)?;
+    call()?;
+    let function = PolygammaBackward1 {
+        n: saved_n,
+        self_: saved_self_,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
 }
 /// Backward of `round.decimals(Tensor self, *, int decimals) -> Tensor`.
 ///
@@ -10167,6 +10264,82 @@ fn logit_out(
     let _below = tls::below_autograd();
     op::LOGIT_OUT.kernel(keys)?(keys, self_, eps, out)
 }
+/// Backward of `logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor`.
+///
+/// grad_output: `logit_backward(grad, self, eps)`
+///
+/// self: `logit_double_backward(grad, grad_output, self, eps)`
+struct LogitBackwardBackward0 {
+    self_: SavedVariable,
+    eps: Option<f64>,
+    grad_output: SavedVariable,
+}
+impl Function for LogitBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "LogitBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let t0 = ops::logit_backward(grad, &self_, self.eps)?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let t0 = formulas::logit_double_backward(
+                grad,
+                &grad_output,
+                &self_,
+                self.eps,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.grad_output.release();
+    }
+}
+fn logit_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    eps: Option<f64>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output, self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::LOGIT_BACKWARD.kernel(keys)?(keys, grad_output, self_, eps)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_])?;
+        let function = LogitBackwardBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            eps,
+            grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn logit_backward_grad_input(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    eps: Option<f64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out(&[grad_output, self_, grad_input], "logit_backward")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::LOGIT_BACKWARD_GRAD_INPUT
+        .kernel(keys)?(keys, grad_output, self_, eps, grad_input)
+}
 /// Backward of `nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`.
 ///
 /// self: `nan_to_num_backward(grad, self)`
@@ -11904,15 +12077,15 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
-        &op::ACOSH_,
-        DispatchKey::Autograd,
-        &(acosh_ as op::AcoshFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
         &op::ACOSH_OUT,
         DispatchKey::Autograd,
         &(acosh_out as op::AcoshOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ACOSH_,
+        DispatchKey::Autograd,
+        &(acosh_ as op::AcoshFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -11922,15 +12095,15 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
-        &op::ASINH_,
-        DispatchKey::Autograd,
-        &(asinh_ as op::AsinhFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
         &op::ASINH_OUT,
         DispatchKey::Autograd,
         &(asinh_out as op::AsinhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ASINH_,
+        DispatchKey::Autograd,
+        &(asinh_ as op::AsinhFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -11940,15 +12113,15 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
-        &op::ATANH_,
-        DispatchKey::Autograd,
-        &(atanh_ as op::AtanhFn_),
-        "autograd/src/generated/pointwise.rs",
-    ),
-    Registration::new(
         &op::ATANH_OUT,
         DispatchKey::Autograd,
         &(atanh_out as op::AtanhOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::ATANH_,
+        DispatchKey::Autograd,
+        &(atanh_ as op::AtanhFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -12309,6 +12482,12 @@ static KERNELS: &[Registration] = &[
         &op::POLYGAMMA_OUT,
         DispatchKey::Autograd,
         &(polygamma_out as op::PolygammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::POLYGAMMA_,
+        DispatchKey::Autograd,
+        &(polygamma_ as op::PolygammaFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -13065,6 +13244,18 @@ static KERNELS: &[Registration] = &[
         &op::LOGIT_OUT,
         DispatchKey::Autograd,
         &(logit_out as op::LogitOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_BACKWARD,
+        DispatchKey::Autograd,
+        &(logit_backward as op::LogitBackwardFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LOGIT_BACKWARD_GRAD_INPUT,
+        DispatchKey::Autograd,
+        &(logit_backward_grad_input as op::LogitBackwardGradInputFn),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(

@@ -158,6 +158,11 @@ pub fn float_power_scalar_(self_: &Tensor, exponent: Scalar) -> Result<()> {
     ops::pow_scalar_(self_, wide_number(exponent, complex)).map(drop)
 }
 
+/// `polygamma` in place.
+pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
+    crate::composite::copy::copy_(self_, &ops::polygamma(n, self_)?, false)
+}
+
 /// The remainder of a number's division.
 pub fn remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::remainder(&Tensor::wrapped_number_beside(self_, other)?, other)
