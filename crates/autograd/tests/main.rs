@@ -16,6 +16,8 @@ mod gradcheck;
 mod hooks;
 #[path = "suite/inplace.rs"]
 mod inplace;
+#[path = "suite/lists.rs"]
+mod lists;
 #[path = "suite/programs.rs"]
 mod programs;
 #[path = "suite/saved.rs"]
