@@ -56,9 +56,9 @@ pub fn stem(schema: &Schema) -> String {
         || (schema.overload == "Tensor" && DEFAULT_AND_TENSOR.binary_search(&schema.name.as_str()).is_err());
     let mut stem = snake(base);
     if !silent {
-        if !stem.ends_with('_') {
-            stem.push('_');
-        }
+        // One underscore between the two, after Python's `__and__` as well: Rust has no use for more.
+        stem.truncate(stem.trim_end_matches('_').len());
+        stem.push('_');
         stem.push_str(&snake(&schema.overload));
     }
     if in_place {
@@ -159,6 +159,7 @@ mod tests {
         assert_eq!(stem("clamp.Tensor", "Tensor self"), "clamp_tensor");
         assert_eq!(stem("clamp_.Tensor", "Tensor(a!) self"), "clamp_tensor_");
         assert_eq!(stem("__and__.Tensor", "Tensor self"), "__and__");
+        assert_eq!(stem("__and__.Scalar", "Tensor self"), "__and_scalar");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn histogram<T: RealFloating>(out: &Tensor, x: &Tensor, weight: Option<&Tens
         Some(_) => Some(locked.read::<T>(locked.inputs() - 1)?.dense()),
         None => None,
     };
-    let [low, high] = bins.range.map(|edge| <T::Op as Math>::from_f64(edge));
+    let [low, high] = bins.range.map(<T::Op as Math>::from_f64);
     locked.write::<T>(0)?.with_dense(|out| {
         let n = out.len();
         let scale = T::Op::from_f64(n as f64);

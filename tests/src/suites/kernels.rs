@@ -76,7 +76,7 @@ fn numbers(n: usize, seed: u64, dtype: DType) -> Vec<f64> {
         DType::Bool => (bits % 2) as f64,
         DType::U8 => (bits % 12) as f64,
         dtype if dtype.is_integral(false) => (bits % 23) as f64 - 11.0,
-        _ if choice % 16 == 0 => special[(bits % 10) as usize],
+        _ if choice.is_multiple_of(16) => special[(bits % 10) as usize],
         // Few enough digits to be exact in half precision.
         _ => ((bits % 513) as f64 - 256.0) / 64.0,
     };

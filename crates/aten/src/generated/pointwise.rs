@@ -5181,12 +5181,12 @@ pub mod op {
         tags: &[],
     });
     pub type __AndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-    pub static __AND__SCALAR: Op<__AndScalarFn> = Op::new(OpInfo {
+    pub static __AND_SCALAR: Op<__AndScalarFn> = Op::new(OpInfo {
         name: "aten::__and__.Scalar",
         schema: "__and__.Scalar(Tensor self, Scalar other) -> Tensor",
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__and__")?;
-            stack.push(ops::__and__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            stack.push(ops::__and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &[],
@@ -5287,12 +5287,12 @@ pub mod op {
         tags: &[],
     });
     pub type __OrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-    pub static __OR__SCALAR: Op<__OrScalarFn> = Op::new(OpInfo {
+    pub static __OR_SCALAR: Op<__OrScalarFn> = Op::new(OpInfo {
         name: "aten::__or__.Scalar",
         schema: "__or__.Scalar(Tensor self, Scalar other) -> Tensor",
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__or__")?;
-            stack.push(ops::__or__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            stack.push(ops::__or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &[],
@@ -5401,12 +5401,12 @@ pub mod op {
         tags: &["pointwise"],
     });
     pub type __XorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
-    pub static __XOR__SCALAR: Op<__XorScalarFn> = Op::new(OpInfo {
+    pub static __XOR_SCALAR: Op<__XorScalarFn> = Op::new(OpInfo {
         name: "aten::__xor__.Scalar",
         schema: "__xor__.Scalar(Tensor self, Scalar other) -> Tensor",
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__xor__")?;
-            stack.push(ops::__xor__scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            stack.push(ops::__xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -12870,9 +12870,9 @@ pub mod ops {
     /// `bitwise_and` with a number, as Python calls it.
     ///
     /// `aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor`
-    pub fn __and__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn __and_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
-        op::__AND__SCALAR.kernel(keys)?(keys, self_, other.into())
+        op::__AND_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// The or of the bits of integers and bools.
     ///
@@ -12944,9 +12944,9 @@ pub mod ops {
     /// `bitwise_or` with a number, as Python calls it.
     ///
     /// `aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor`
-    pub fn __or__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn __or_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
-        op::__OR__SCALAR.kernel(keys)?(keys, self_, other.into())
+        op::__OR_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// The exclusive or of the bits of integers and bools.
     ///
@@ -13018,9 +13018,9 @@ pub mod ops {
     /// `bitwise_xor` with a number, as Python calls it.
     ///
     /// `aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor`
-    pub fn __xor__scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn __xor_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set());
-        op::__XOR__SCALAR.kernel(keys)?(keys, self_, other.into())
+        op::__XOR_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// The bits of integers shifted to the left.
     ///
@@ -19105,12 +19105,12 @@ pub mod native {
     pub fn __and__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__and__(self_, other)
     }
-    pub fn __and__scalar(
+    pub fn __and_scalar(
         _: DispatchKeySet,
         self_: &Tensor,
         other: Scalar,
     ) -> Result<Tensor> {
-        composite::pointwise::__and__scalar(self_, other)
+        composite::pointwise::__and_scalar(self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_or_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -19183,12 +19183,12 @@ pub mod native {
     pub fn __or__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__or__(self_, other)
     }
-    pub fn __or__scalar(
+    pub fn __or_scalar(
         _: DispatchKeySet,
         self_: &Tensor,
         other: Scalar,
     ) -> Result<Tensor> {
-        composite::pointwise::__or__scalar(self_, other)
+        composite::pointwise::__or_scalar(self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_xor_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -19265,12 +19265,12 @@ pub mod native {
     pub fn __xor__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__xor__(self_, other)
     }
-    pub fn __xor__scalar(
+    pub fn __xor_scalar(
         _: DispatchKeySet,
         self_: &Tensor,
         other: Scalar,
     ) -> Result<Tensor> {
-        composite::pointwise::__xor__scalar(self_, other)
+        composite::pointwise::__xor_scalar(self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_left_shift_into(
@@ -22377,9 +22377,9 @@ impl Tensor {
     pub fn __and__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__and__(self, &*other.into_arg()?)
     }
-    /// See [`ops::__and__scalar`].
-    pub fn __and__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        ops::__and__scalar(self, other)
+    /// See [`ops::__and_scalar`].
+    pub fn __and_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__and_scalar(self, other)
     }
     /// See [`ops::bitwise_or`].
     pub fn bitwise_or<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -22401,9 +22401,9 @@ impl Tensor {
     pub fn __or__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__or__(self, &*other.into_arg()?)
     }
-    /// See [`ops::__or__scalar`].
-    pub fn __or__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        ops::__or__scalar(self, other)
+    /// See [`ops::__or_scalar`].
+    pub fn __or_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__or_scalar(self, other)
     }
     /// See [`ops::bitwise_xor`].
     pub fn bitwise_xor<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -22425,9 +22425,9 @@ impl Tensor {
     pub fn __xor__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__xor__(self, &*other.into_arg()?)
     }
-    /// See [`ops::__xor__scalar`].
-    pub fn __xor__scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
-        ops::__xor__scalar(self, other)
+    /// See [`ops::__xor_scalar`].
+    pub fn __xor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__xor_scalar(self, other)
     }
     /// See [`ops::bitwise_left_shift`].
     pub fn bitwise_left_shift<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -23417,7 +23417,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_AND_SCALAR_,
     &op::BITWISE_AND_SCALAR_OUT,
     &op::__AND__,
-    &op::__AND__SCALAR,
+    &op::__AND_SCALAR,
     &op::BITWISE_OR,
     &op::BITWISE_OR_,
     &op::BITWISE_OR_TENSOR_OUT,
@@ -23425,7 +23425,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_OR_SCALAR_,
     &op::BITWISE_OR_SCALAR_OUT,
     &op::__OR__,
-    &op::__OR__SCALAR,
+    &op::__OR_SCALAR,
     &op::BITWISE_XOR,
     &op::BITWISE_XOR_,
     &op::BITWISE_XOR_TENSOR_OUT,
@@ -23433,7 +23433,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_XOR_SCALAR_,
     &op::BITWISE_XOR_SCALAR_OUT,
     &op::__XOR__,
-    &op::__XOR__SCALAR,
+    &op::__XOR_SCALAR,
     &op::BITWISE_LEFT_SHIFT,
     &op::BITWISE_LEFT_SHIFT_,
     &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
@@ -28156,9 +28156,9 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
-        &op::__AND__SCALAR,
+        &op::__AND_SCALAR,
         DispatchKey::CompositeImplicitAutograd,
-        &(native::__and__scalar as op::__AndScalarFn),
+        &(native::__and_scalar as op::__AndScalarFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
@@ -28240,9 +28240,9 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
-        &op::__OR__SCALAR,
+        &op::__OR_SCALAR,
         DispatchKey::CompositeImplicitAutograd,
-        &(native::__or__scalar as op::__OrScalarFn),
+        &(native::__or_scalar as op::__OrScalarFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
@@ -28324,9 +28324,9 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
-        &op::__XOR__SCALAR,
+        &op::__XOR_SCALAR,
         DispatchKey::CompositeImplicitAutograd,
-        &(native::__xor__scalar as op::__XorScalarFn),
+        &(native::__xor_scalar as op::__XorScalarFn),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(

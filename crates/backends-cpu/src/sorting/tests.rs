@@ -14,7 +14,7 @@ fn numbers(n: usize) -> Vec<f32> {
                 1 => -0.0,
                 2 => 0.0,
                 3..8 => (state >> 8 & 63) as f32 - 32.0,
-                _ => f32::from_bits(state >> 1 | state << 31),
+                _ => f32::from_bits(state.rotate_right(1)),
             }
         })
         .collect()

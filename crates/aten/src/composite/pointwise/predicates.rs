@@ -169,17 +169,17 @@ pub fn remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> 
 }
 
 /// `bitwise_and` with a number.
-pub fn __and__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+pub fn __and_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::bitwise_and_scalar(self_, other)
 }
 
 /// `bitwise_or` with a number.
-pub fn __or__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+pub fn __or_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::bitwise_or_scalar(self_, other)
 }
 
 /// `bitwise_xor` with a number.
-pub fn __xor__scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+pub fn __xor_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::bitwise_xor_scalar(self_, other)
 }
 
