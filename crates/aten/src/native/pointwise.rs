@@ -381,7 +381,18 @@ pub fn hardtanh(out: Out<'_>, self_: &Tensor, min_val: Scalar, max_val: Scalar) 
         low = Scalar::Int(low.to_i64().max(0));
     }
     check!(low.to_f64() <= high.to_f64(), "min_val cannot be greater than max_val");
+    if let Some(empty) = fresh_empty(out, self_)? {
+        return Ok(empty);
+    }
     clamp(out, self_, Some(low), Some(high))
+}
+
+/// The fresh result of an empty tensor: laid out as `empty_like` has it, where an iterator would choose other strides.
+fn fresh_empty(out: Out<'_>, x: &Tensor) -> Result<Option<Tensor>> {
+    if !matches!(out, Out::Fresh) || x.numel() > 0 {
+        return Ok(None);
+    }
+    ops::empty_like(x, None, None, None, None, None).map(Some)
 }
 
 /// Numbers in place of no-numbers (0) and infinities (the largest and smallest ones).
@@ -399,6 +410,9 @@ pub fn nan_to_num(
             target.dtype().cpp_name(),
             self_.dtype().cpp_name()
         );
+    }
+    if let Some(empty) = fresh_empty(out, self_)? {
+        return Ok(empty);
     }
     if self_.dtype().is_integral(true) {
         let slot = out.prepare(0, crate::out::Spec::like(self_.sizes(), self_), &[])?;
