@@ -1,7 +1,7 @@
 //! Reductions and scans over the middle dimension of a contiguous (A, R, B) tensor.
 //!
 //! Sums are cascades over fixed blocks, so a result depends on the shape alone, not on the number of threads. Moments and
-//! norms are in [`moments`], selections with an index in [`select`], scans in [`scan`].
+//! norms are in `moments`, selections with an index in `select`, scans in `scan`.
 
 mod moments;
 mod scan;
