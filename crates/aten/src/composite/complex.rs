@@ -36,6 +36,9 @@ pub fn angle(self_: &Tensor) -> Result<Tensor> {
         return ops::atan2(&imag(self_)?, &real(self_)?);
     }
     let float = ops::mul_scalar(self_, 1.0)?;
+    if float.numel() == 0 {
+        return ops::empty_like(self_, Some(float.dtype()), None, None, None, None);
+    }
     let half_turns = ops::where_self(
         &ops::isnan(&float)?,
         &float,
