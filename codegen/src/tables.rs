@@ -107,7 +107,7 @@ pub fn aten(families: &[(&str, Vec<&Entry>)]) -> TokenStream {
 }
 
 /// Dtypes whose kernels are worth a column of their own at the highest level. Every further one costs build time.
-const WIDE: [&str; 4] = ["bf16", "f32", "f64", "i64"];
+const WIDE: [&str; 5] = ["f16", "bf16", "f32", "f64", "i64"];
 /// Dtypes whose kernels are compiled at one level only: their elements are so small that the memory rules.
 const NARROW: [&str; 4] = ["u8", "i8", "i16", "bool"];
 

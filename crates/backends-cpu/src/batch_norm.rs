@@ -30,6 +30,7 @@ fn extents(x: &Tensor) -> (usize, usize, usize) {
 }
 
 /// Two sums of each channel over a pair of tensors: `sum f(p, a, b)` in f64, with a number `p` for each channel.
+#[inline]
 fn channel_sums<I: Isa, T: RealFloating>(
     (a, b, p): (&[T], &[T], &[T::Op]),
     (n, c, s): (usize, usize, usize),

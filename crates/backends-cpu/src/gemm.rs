@@ -243,6 +243,7 @@ fn gemv<I: Isa, T: Gemm>(alpha: T::Op, a: MatRef<'_, T>, x: MatRef<'_, T>, beta:
 }
 
 /// Splits the result into blocks for the threads, about square, and calls `f(first_row, first_col, block)`.
+#[inline]
 fn blocks<T: Send + Sync>(
     m: usize,
     n: usize,

@@ -6,7 +6,9 @@
 //!
 //! Two traps cost a body its level in silence; the release build's speed tests tell. LLVM does not inline a body that holds a
 //! call returning a slice, and in an incremental build every generic function without `#[inline]` is such a call:
-//! `chunks_exact(n).remainder()` is one, `as_chunks::<N>()` is not. And helpers of bodies are `#[inline(always)]`.
+//! `chunks_exact(n).remainder()` is one, `as_chunks::<N>()` is not. So helpers of bodies and the closures that are handed to the
+//! loops are `#[inline(always)]`, and generic functions that take such a closure are `#[inline]`: else the closure and the loop
+//! around it may be compiled apart.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};

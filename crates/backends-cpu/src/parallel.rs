@@ -132,6 +132,7 @@ pub fn parallel_for(n: usize, grain: usize, body: impl Fn(usize, usize) + Sync) 
 
 /// Maps each chunk of `0..n` to a value and combines the values pairwise, in an order that depends on `n` and `grain`
 /// alone. Gives `identity` for `n == 0`.
+#[inline]
 pub fn parallel_reduce<T: Send + Clone>(
     n: usize,
     grain: usize,

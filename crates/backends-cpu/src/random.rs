@@ -8,6 +8,7 @@ use crate::isa::Isa;
 use crate::loops::views::lock;
 
 /// Calls `f` with the elements of a row and the generator's state.
+#[inline]
 fn row<I: Isa, T: Element>(
     out: &Tensor,
     generator: &Generator,

@@ -42,6 +42,7 @@ ramps! {
 }
 
 /// Sets each element of a contiguous 1-d tensor from its number.
+#[inline]
 fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Sync) -> Result<()> {
     lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(|out| {
         par_chunks::<I, T>(
@@ -61,7 +62,11 @@ fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Sync) -> 
 /// `out[i] = start + step * i`
 pub fn arange<I: Isa, T: Ramp>(out: &Tensor, start: Scalar, step: Scalar) -> Result<()> {
     let (start, step) = (T::wide(start), T::wide(step));
-    fill::<I, T>(out, |i| T::at(start, step, i))
+    fill::<I, T>(
+        out,
+        #[inline(always)]
+        |i| T::at(start, step, i),
+    )
 }
 
 /// A type whose elements divide an interval.
@@ -114,10 +119,18 @@ pub fn linspace<I: Isa, T: Between>(out: &Tensor, start: Scalar, end: Scalar) ->
     let n = out.numel() as usize;
     check!(n > 0, "linspace: there is nothing to fill");
     if n == 1 {
-        return fill::<I, T>(out, |_| start);
+        return fill::<I, T>(
+            out,
+            #[inline(always)]
+            |_| start,
+        );
     }
     let step = T::step(start, end, n - 1);
-    fill::<I, T>(out, |i| {
-        if i < n / 2 { T::along(start, step, i as f64) } else { T::along(end, step, -((n - 1 - i) as f64)) }
-    })
+    fill::<I, T>(
+        out,
+        #[inline(always)]
+        |i| {
+            if i < n / 2 { T::along(start, step, i as f64) } else { T::along(end, step, -((n - 1 - i) as f64)) }
+        },
+    )
 }

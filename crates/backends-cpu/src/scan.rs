@@ -14,6 +14,7 @@ fn grain(plane: usize) -> usize {
 }
 
 /// `out[a, i, b] = next(out[a, i - 1, b], x[a, i, b])`, computed in `Acc`; the first is `first(x)`.
+#[inline]
 fn running<T: Number, Acc: Copy>(
     out: &Tensor,
     x: &Tensor,
@@ -68,6 +69,7 @@ pub fn logcumsumexp<T: RealFloating>(out: &Tensor, x: &Tensor) -> Result<()> {
 }
 
 /// `values` and `indices` of the last best element up to each.
+#[inline]
 fn selecting<T: Ordered>(
     values: &Tensor,
     indices: &Tensor,

@@ -43,6 +43,7 @@ fn slice<'a, T: Conv>(locked: &'a Locked<'_>, i: usize, len: usize) -> Result<&'
     }
 }
 
+#[inline]
 fn product<I: Isa, T: Conv>(
     out: &Tensor,
     a: (&Tensor, usize),

@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> CopyKernels {
             Some(copy::copy::<Baseline, i16>),
             Some(copy::copy::<N, i32>),
             Some(copy::copy::<I, i64>),
-            Some(copy::copy::<N, f16>),
+            Some(copy::copy::<I, f16>),
             Some(copy::copy::<I, f32>),
             Some(copy::copy::<I, f64>),
             Some(copy::copy::<N, Complex32>),

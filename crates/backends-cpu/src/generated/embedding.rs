@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> EmbeddingKernels {
             Some(embedding::embedding_backward::<Baseline, i16>),
             Some(embedding::embedding_backward::<N, i32>),
             Some(embedding::embedding_backward::<I, i64>),
-            Some(embedding::embedding_backward::<N, f16>),
+            Some(embedding::embedding_backward::<I, f16>),
             Some(embedding::embedding_backward::<I, f32>),
             Some(embedding::embedding_backward::<I, f64>),
             Some(embedding::embedding_backward::<N, Complex32>),

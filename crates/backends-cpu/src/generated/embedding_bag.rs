@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> EmbeddingBagKernels {
             None,
             None,
             None,
-            Some(embedding_bag::embedding_bag::<N, f16>),
+            Some(embedding_bag::embedding_bag::<I, f16>),
             Some(embedding_bag::embedding_bag::<I, f32>),
             Some(embedding_bag::embedding_bag::<I, f64>),
             None,

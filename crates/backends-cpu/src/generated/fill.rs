@@ -19,7 +19,7 @@ const fn table<I: Isa, N: Isa>() -> FillKernels {
             Some(fill::fill::<Baseline, i16>),
             Some(fill::fill::<N, i32>),
             Some(fill::fill::<I, i64>),
-            Some(fill::fill::<N, f16>),
+            Some(fill::fill::<I, f16>),
             Some(fill::fill::<I, f32>),
             Some(fill::fill::<I, f64>),
             Some(fill::fill::<N, Complex32>),

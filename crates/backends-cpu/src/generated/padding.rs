@@ -35,7 +35,7 @@ const fn table<I: Isa, N: Isa>() -> PaddingKernels {
             None,
             None,
             None,
-            Some(padding::resample::<N, f16>),
+            Some(padding::resample::<I, f16>),
             Some(padding::resample::<I, f32>),
             Some(padding::resample::<I, f64>),
             Some(padding::resample::<N, Complex32>),

@@ -83,7 +83,7 @@ const fn table<I: Isa, N: Isa>() -> SortingKernels {
             Some(sorting::topk::<Baseline, i16>),
             Some(sorting::topk::<N, i32>),
             Some(sorting::topk::<I, i64>),
-            Some(sorting::topk::<N, f16>),
+            Some(sorting::topk::<I, f16>),
             Some(sorting::topk::<I, f32>),
             Some(sorting::topk::<I, f64>),
             None,

@@ -51,7 +51,7 @@ const fn table<I: Isa, N: Isa>() -> UpsamplingKernels {
             None,
             None,
             None,
-            Some(upsampling::weighted::<N, f16>),
+            Some(upsampling::weighted::<I, f16>),
             Some(upsampling::weighted::<I, f32>),
             Some(upsampling::weighted::<I, f64>),
             None,

@@ -69,6 +69,7 @@ struct Block {
 
 impl Block {
     /// Calls `put` for each element of a block of indices, in order; `first` is the number of the first one.
+    #[inline]
     fn scatter<T: Copy, A>(
         &self,
         out: &mut [A],
@@ -92,6 +93,7 @@ impl Block {
 
 /// Sets `out[.., index[.., i, ..], ..] = put(that, src[.., i, ..])` along `dim` for all elements in order. Sums in f16 and
 /// bf16 are `accumulated` in f32.
+#[inline]
 fn scatter_with<T: Number>(
     out: &Tensor,
     index: &Tensor,

@@ -184,6 +184,7 @@ pub fn index_put<T: Number>(plan: &IndexPlan, values: &Tensor, accumulate: bool)
 
 /// Puts all values, those of one element in their order. Parts of the memory that take no element of each other's go to
 /// several threads.
+#[inline]
 fn write<T: Number>(out: &mut [T], offsets: &Offsets, values: &Values<'_, T>, put: impl Fn(&mut T, T) + Sync) {
     let Offsets { before, indexed, after } = offsets;
     let (rows, cols) = (indexed.len(), after.len());

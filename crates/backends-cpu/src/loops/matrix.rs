@@ -308,6 +308,7 @@ impl<T: Element> ViewMut<'_, T> {
     ///
     /// # Errors
     /// With less than two dimensions.
+    #[inline]
     pub fn par_matrices<I: Isa>(&mut self, work: usize, f: impl Fn(usize, MatMut<'_, T>) + Sync) -> Result<()> {
         let n = self.dim();
         check!(n >= 2, "expected a tensor with at least 2 dimensions, got {n}");

@@ -775,6 +775,7 @@ pub fn par_chunks2<I: Isa, A: Send, B: Send>(
 }
 
 /// Calls `f(first_row, rows)` for runs of whole rows of `cols` elements, in parallel.
+#[inline]
 fn par_chunks_by<T: Send>(out: &mut [T], cols: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let n = out.len();
     let out = Split::new(out);

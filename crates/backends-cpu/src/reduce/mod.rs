@@ -117,6 +117,7 @@ fn extents(x: &Tensor) -> (usize, usize, usize) {
 }
 
 /// `out[a, b] = finish(fold of x[a, :, b])`
+#[inline]
 fn reduce<I: Isa, T: Value, O: Element, F: Fold<T>>(
     out: &Tensor,
     x: &Tensor,

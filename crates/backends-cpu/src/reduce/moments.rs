@@ -114,6 +114,7 @@ fn fold_row<T: Parts, A: Copy>(x: &[T], init: A, step: impl Fn(A, T::Wide) -> A,
 }
 
 /// Stores what `f` gives for each row of `x` (A, R, B). Columns are laid out as rows first, a tile at a time.
+#[inline]
 fn by_row<I: Isa, T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>) -> O + Sync) -> Result<()> {
     let (a, r, b) = extents(x);
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
