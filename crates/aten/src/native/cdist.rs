@@ -36,18 +36,24 @@ pub(crate) fn by_products(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option
     Ok(p == 2.0 && (mode == 1 || (mode == 0 && (x1.size(-2)? > 25 || x2.size(-2)? > 25))))
 }
 
+/// Leading dimensions and those of a matrix, from one look.
+fn split(x: &Tensor) -> Result<(&[i64], &[i64])> {
+    let sizes = x.sizes();
+    check!(sizes.len() >= 2, "a tensor's metadata was changed by another thread during an operation");
+    Ok(sizes.split_at(sizes.len() - 2))
+}
+
 /// Both inputs as contiguous (B, P, M) and (B, R, M), and the shape of their leading dimensions.
 pub(crate) fn batched(x1: &Tensor, x2: &Tensor) -> Result<(Tensor, Tensor, Vec<i64>)> {
-    let split = |x: &Tensor| x.sizes().split_at(x.dim() - 2).0.to_vec();
-    let lead = strides::broadcast(&split(x1), &split(x2))?.to_vec();
+    let (left, right) = (split(x1)?, split(x2)?);
+    let lead = strides::broadcast(left.0, right.0)?.to_vec();
     let batch: i64 = lead.iter().product();
-    let wide = |x: &Tensor| {
-        let matrix = &x.sizes()[x.dim() - 2..];
+    let wide = |x: &Tensor, matrix: &[i64]| {
         let x = ops::expand(x, &[&lead, matrix].concat(), false)?;
         let x = ops::contiguous(&x, MemoryFormat::Contiguous)?;
         ops::view(&x, &[batch, matrix[0], matrix[1]])
     };
-    Ok((wide(x1)?, wide(x2)?, lead))
+    Ok((wide(x1, left.1)?, wide(x2, right.1)?, lead))
 }
 
 /// The distances (.., P, R) of the rows of (.., P, M) and (.., R, M).
