@@ -43,13 +43,15 @@ ramps! {
 
 /// Sets each element of a contiguous 1-d tensor from its number.
 #[inline]
-fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Sync) -> Result<()> {
+fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Copy + Sync) -> Result<()> {
     lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(|out| {
         par_chunks::<I, T>(
             out,
             GRAIN,
             #[inline(always)]
             |start, part| {
+                // A copy: what is captured by reference would be read again after each element that is written.
+                let value = value;
                 for (i, out) in part.iter_mut().enumerate() {
                     *out = value(start + i);
                 }
@@ -65,7 +67,7 @@ pub fn arange<I: Isa, T: Ramp>(out: &Tensor, start: Scalar, step: Scalar) -> Res
     fill::<I, T>(
         out,
         #[inline(always)]
-        |i| T::at(start, step, i),
+        move |i| T::at(start, step, i),
     )
 }
 
@@ -122,14 +124,14 @@ pub fn linspace<I: Isa, T: Between>(out: &Tensor, start: Scalar, end: Scalar) ->
         return fill::<I, T>(
             out,
             #[inline(always)]
-            |_| start,
+            move |_| start,
         );
     }
     let step = T::step(start, end, n - 1);
     fill::<I, T>(
         out,
         #[inline(always)]
-        |i| {
+        move |i| {
             if i < n / 2 { T::along(start, step, i as f64) } else { T::along(end, step, -((n - 1 - i) as f64)) }
         },
     )
