@@ -325,9 +325,7 @@ fn native_body(entry: &Entry, op: &Operator) -> TokenStream {
 }
 
 /// Families whose native functions look at a tensor's shape once, or pin by themselves what they look at more often.
-const LOOK_ONCE: [&str; 14] = [
-    "attention",
-    "batch_norm",
+const LOOK_ONCE: [&str; 12] = [
     "copy",
     "fill",
     "flip",

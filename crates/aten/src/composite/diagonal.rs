@@ -51,9 +51,8 @@ pub fn diagonal_backward(
 
 /// Zeros with the last dimension of `self` on a diagonal of a new plane.
 pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let ndim = self_.dim() + 1;
-    let (a, b) = plane(dim1, dim2, ndim)?;
     let mut sizes = Dims::from_slice(self_.sizes());
+    let (a, b) = plane(dim1, dim2, sizes.len() + 1)?;
     let Some(last) = sizes.pop() else {
         bail!(Index, "Dimension specified as -1 but tensor has no dimensions");
     };

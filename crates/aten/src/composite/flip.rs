@@ -33,8 +33,9 @@ fn roll_one(x: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
     if x.numel() == 0 {
         return ops::clone(x, Some(MemoryFormat::Preserve));
     }
+    // Looked at again: another thread may have emptied it meanwhile.
     let size = x.size(dim)?;
-    let start = shift.checked_neg().unwrap_or(0).rem_euclid(size);
+    let start = shift.checked_neg().unwrap_or(0).checked_rem_euclid(size).unwrap_or(0);
     let head = ops::narrow(x, dim, start, size - start)?;
     let tail = ops::narrow(x, dim, 0, start)?;
     ops::cat(&[&head, &tail], dim)

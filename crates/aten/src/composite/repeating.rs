@@ -117,12 +117,12 @@ pub fn repeat_interleave_self_int(
     };
     check!(repeats >= 0, "Repeats must be non-negative");
     let x = if x.dim() == 0 { ops::reshape(x, &[1])? } else { Tensor::clone(x) };
-    let d = wrap_dim(dim, x.dim())?;
-    let Some(total) = x.sizes()[d].checked_mul(repeats) else {
+    let mut sizes = Dims::from_slice(x.sizes());
+    let d = wrap_dim(dim, sizes.len())?;
+    let Some(total) = sizes[d].checked_mul(repeats) else {
         bail!(Runtime, "numel: integer multiplication overflow");
     };
     check!(output_size.is_none_or(|size| size == total), "allocated size does not match required size");
-    let mut sizes = Dims::from_slice(x.sizes());
     sizes.insert(d + 1, repeats);
     let pairs = ops::expand(&ops::unsqueeze(&x, d as i64 + 1)?, &sizes, false)?;
     ops::flatten_using_ints(&ops::clone(&pairs, Some(MemoryFormat::Contiguous))?, d as i64, d as i64 + 1)

@@ -345,12 +345,12 @@ pub mod native {
     ) -> Result<(Tensor, Tensor)> {
         crate::native::attention::_scaled_dot_product_flash_attention_for_cpu(
             Out::Fresh,
-            query,
-            key,
-            value,
+            &query.pinned(),
+            &key.pinned(),
+            &value.pinned(),
             dropout_p,
             is_causal,
-            attn_mask,
+            attn_mask.map(Tensor::pinned).as_ref(),
             scale,
         )
     }
@@ -369,15 +369,15 @@ pub mod native {
     ) -> Result<(Tensor, Tensor, Tensor)> {
         crate::native::attention::_scaled_dot_product_flash_attention_for_cpu_backward(
             Out::Fresh,
-            grad_out,
-            query,
-            key,
-            value,
-            out,
-            logsumexp,
+            &grad_out.pinned(),
+            &query.pinned(),
+            &key.pinned(),
+            &value.pinned(),
+            &out.pinned(),
+            &logsumexp.pinned(),
             dropout_p,
             is_causal,
-            attn_mask,
+            attn_mask.map(Tensor::pinned).as_ref(),
             scale,
         )
     }

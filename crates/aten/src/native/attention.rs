@@ -153,11 +153,13 @@ pub fn _scaled_dot_product_flash_attention_for_cpu_backward(
 /// True if the fused kernel computes this: four dimensions, elements of a head side by side, one size of heads, no dropout,
 /// and a mask that is no variable.
 pub(crate) fn is_fused(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, dropout_p: f64) -> bool {
-    let four = [q, k, v].iter().all(|x| x.dim() == 4 && x.strides()[3] == 1);
-    if !four || !q.is_floating_point() || dropout_p != 0.0 {
+    // One look: composites call this, whose tensors other threads may change.
+    let [q, k, v] = [q, k, v].map(|x| x.as_impl().metadata());
+    let four = [q, k, v].iter().all(|m| m.sizes.len() == 4 && m.strides[3] == 1);
+    if !four || !q.dtype.is_floating_point() || dropout_p != 0.0 {
         return false;
     }
-    let (qs, ks, vs) = (q.sizes(), k.sizes(), v.sizes());
+    let (qs, ks, vs) = (&q.sizes, &k.sizes, &v.sizes);
     let heads = qs[..2] == ks[..2] && ks[..3] == vs[..3] && qs[3] == ks[3] && qs[3] == vs[3];
     let mask = mask.is_none_or(|mask| {
         let sizes = mask.sizes();

@@ -146,18 +146,20 @@ pub fn stack(out: Out<'_>, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
         bail!(Runtime, "stack expects a non-empty TensorList");
     };
-    let d = wrap_dim(dim, first.dim() + 1)?;
+    let shape = first.sizes();
+    let d = wrap_dim(dim, shape.len() + 1)?;
     for (i, x) in tensors.iter().enumerate() {
+        let sizes = x.sizes();
         check!(
-            x.sizes() == first.sizes(),
+            sizes == shape,
             "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {i}",
-            show(first.sizes()),
-            show(x.sizes())
+            show(shape),
+            show(sizes)
         );
     }
-    if d < first.dim() && matches!(out, Out::Fresh) {
+    if d < shape.len() && matches!(out, Out::Fresh) {
         // A dimension can always be split by a view.
-        let mut sizes = Dims::from_slice(first.sizes());
+        let mut sizes = Dims::from_slice(shape);
         sizes.insert(d, tensors.len() as i64);
         return view::view(&cat(out, tensors, d as i64)?, &sizes);
     }
