@@ -51,9 +51,9 @@ fn fill<I: Isa, T: Element>(out: &Tensor, value: impl Fn(usize) -> T + Copy + Sy
             #[inline(always)]
             |start, part| {
                 // A copy: what is captured by reference would be read again after each element that is written.
-                let value = value;
+                let at = value;
                 for (i, out) in part.iter_mut().enumerate() {
-                    *out = value(start + i);
+                    *out = at(start + i);
                 }
             },
         );
