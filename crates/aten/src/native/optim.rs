@@ -1,7 +1,7 @@
 //! Steps of optimizers over lists of tensors: each parameter with its gradient and state in one pass.
 
 use tensor_core::strides::{self, Dims};
-use tensor_core::{DType, Result, bail, check};
+use tensor_core::{DType, Device, Result, bail, check};
 
 use crate::kernels::{self, AdamSlot, AdamStep, SgdSlot, SgdStep};
 use crate::out::Out;
@@ -17,18 +17,22 @@ fn check_count(list: &[&Tensor], name: &str, params: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// The tensors of one parameter: itself, its gradient, and its state, as a kernel takes them.
+/// The tensors of one parameter: itself, its gradient, and its state.
 struct Bundle {
     given: Vec<Tensor>,
+    /// The same with shapes that no other thread changes: those that were checked.
+    seen: Vec<Tensor>,
+    /// As a kernel takes them: none before [`Bundle::lay_out`].
     dense: Vec<Tensor>,
 }
 
 impl Bundle {
-    /// Checks dtypes and shapes. Tensors that lie unlike the parameter, or with gaps, are copied.
+    /// Checks dtypes and shapes.
     fn new(tensors: &[&Tensor]) -> Result<Self> {
-        let given: Vec<Tensor> = tensors.iter().map(|&tensor| Tensor::clone(tensor)).collect();
-        let Some(param) = tensors.first() else { bail!(Runtime, "a step needs a parameter") };
-        for tensor in tensors {
+        let given = tensors.iter().map(|&tensor| Tensor::clone(tensor)).collect();
+        let seen: Vec<Tensor> = tensors.iter().map(|tensor| tensor.pinned()).collect();
+        let Some(param) = seen.first() else { bail!(Runtime, "a step needs a parameter") };
+        for tensor in &seen {
             check!(
                 tensor.dtype() == param.dtype(),
                 "expected scalar type {} but found {}",
@@ -48,6 +52,12 @@ impl Bundle {
                 strides::show(tensor.sizes())
             );
         }
+        Ok(Self { given, seen, dense: Vec::new() })
+    }
+
+    /// Lays the tensors out for a kernel: those that lie unlike the parameter, or with gaps, are copied.
+    fn lay_out(&mut self) -> Result<()> {
+        let Some(param) = self.seen.first() else { return Ok(()) };
         let dims = Dims::from_slice(param.sizes());
         let layout = if param.is_non_overlapping_and_dense() {
             Dims::from_slice(param.strides())
@@ -64,8 +74,8 @@ impl Bundle {
             };
             if x.is_contiguous() { Ok(x) } else { flat(&x) }
         };
-        let dense = given.iter().map(place).collect::<Result<_>>()?;
-        Ok(Self { given, dense })
+        self.dense = self.seen.iter().map(place).collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Ends a step that wrote all tensors but the gradient, which is the second.
@@ -137,12 +147,8 @@ fn adam(
             None => ops::item(state_steps[i])?.to_f64(),
         });
     }
-    let Some(first) = params.first().filter(|param| !param.is_meta()) else { return Ok(()) };
-    if !unscale(grads, scaled[0], scaled[1])? {
-        return Ok(());
-    }
-    let table = kernels::optim(first.device())?;
-    by_dtype(params, |dtype, of| {
+    let find = |device, dtype| kernels::optim(device)?.adam.get(dtype, "fused_adam_kernel");
+    run(params, grads, bundles, scaled, find, |kernel, of, bundles| {
         let slots: Vec<AdamSlot<'_>> = of
             .iter()
             .filter_map(|&i| match bundles[i].dense.as_slice() {
@@ -152,21 +158,43 @@ fn adam(
                 _ => None,
             })
             .collect();
-        table.adam.get(dtype, "fused_adam_kernel")?(&slots, step)
-    })?;
-    bundles.iter().try_for_each(Bundle::finish)
+        kernel(&slots, step)
+    })
 }
 
-/// Calls `f` with the parameters of each dtype. All dtypes are floating before the first call.
-fn by_dtype(params: &[&Tensor], f: impl Fn(DType, &[usize]) -> Result<()>) -> Result<()> {
-    let mut rest: Vec<usize> = (0..params.len()).filter(|&i| params[i].numel() > 0).collect();
-    while let Some(&first) = rest.first() {
-        let dtype = params[first].dtype();
-        let (of, others): (Vec<usize>, Vec<usize>) = rest.iter().partition(|&&i| params[i].dtype() == dtype);
-        f(dtype, &of)?;
-        rest = others;
+/// The parameters of each dtype that have elements.
+fn by_dtype(params: &[&Tensor]) -> Vec<(DType, Vec<usize>)> {
+    let mut groups: Vec<(DType, Vec<usize>)> = Vec::new();
+    for (i, param) in params.iter().enumerate().filter(|(_, param)| param.numel() > 0) {
+        match groups.iter_mut().find(|(dtype, _)| *dtype == param.dtype()) {
+            Some((_, of)) => of.push(i),
+            None => groups.push((param.dtype(), vec![i])),
+        }
     }
-    Ok(())
+    groups
+}
+
+/// Runs `step` with the kernel and the parameters of each dtype, around which gradients are unscaled and tensors laid out.
+/// Nothing is written before every kernel is found; nothing runs on the meta device.
+fn run<K>(
+    params: &[&Tensor],
+    grads: &[&Tensor],
+    mut bundles: Vec<Bundle>,
+    [grad_scale, found_inf]: [Option<&Tensor>; 2],
+    find: impl Fn(Device, DType) -> Result<K>,
+    step: impl Fn(K, &[usize], &[Bundle]) -> Result<()>,
+) -> Result<()> {
+    let Some(first) = params.first().filter(|param| !param.is_meta()) else { return Ok(()) };
+    let groups = by_dtype(params).into_iter().map(|(dtype, of)| Ok((find(first.device(), dtype)?, of)));
+    let groups = groups.collect::<Result<Vec<_>>>()?;
+    if !unscale(grads, grad_scale, found_inf)? {
+        return Ok(());
+    }
+    bundles.iter_mut().try_for_each(Bundle::lay_out)?;
+    for (kernel, of) in groups {
+        step(kernel, &of, &bundles)?;
+    }
+    bundles.iter().try_for_each(Bundle::finish)
 }
 
 /// One step of Adam (`weight_decay` is an L2 penalty) of all parameters. `state_steps` are counted before.
@@ -247,13 +275,9 @@ pub fn _fused_sgd_(
         let tensors: Vec<&Tensor> = [self_[i], grads[i]].into_iter().chain(buffer).collect();
         bundles.push(Bundle::new(&tensors)?);
     }
-    let Some(first) = self_.first().filter(|param| !param.is_meta()) else { return Ok(()) };
-    if !unscale(grads, grad_scale, found_inf)? {
-        return Ok(());
-    }
-    let table = kernels::optim(first.device())?;
-    let step = SgdStep { lr, momentum, dampening, weight_decay, nesterov, maximize, first: is_first_step };
-    by_dtype(self_, |dtype, of| {
+    let numbers = SgdStep { lr, momentum, dampening, weight_decay, nesterov, maximize, first: is_first_step };
+    let find = |device, dtype| kernels::optim(device)?.sgd.get(dtype, "fused_sgd_kernel");
+    run(self_, grads, bundles, [grad_scale, found_inf], find, |kernel, of, bundles| {
         let slots: Vec<SgdSlot<'_>> = of
             .iter()
             .filter_map(|&i| match bundles[i].dense.as_slice() {
@@ -261,7 +285,6 @@ pub fn _fused_sgd_(
                 _ => None,
             })
             .collect();
-        table.sgd.get(dtype, "fused_sgd_kernel")?(&slots, &step)
-    })?;
-    bundles.iter().try_for_each(Bundle::finish)
+        kernel(&slots, &numbers)
+    })
 }

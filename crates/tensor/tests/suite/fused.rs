@@ -126,3 +126,30 @@ fn threads_do_not_change_a_bit() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn scaled_gradients_of_any_layout_are_unscaled_before_the_step() -> Result<()> {
+    // The gradient lies unlike the parameter: the kernel gets a copy of it.
+    let (param, grad) = (Tensor::zeros(&[3, 2], DType::F32)?, numbers(&[2, 3], 5)?.t()?);
+    let unscaled = (&grad / 4.0)?.to_vec::<f32>()?;
+    let scale = Tensor::from_slice(&[4.0f32], &[])?;
+    let (params, grads) = ([&param], [&grad]);
+    ops::_fused_sgd_(&params, &grads, &[], 0.0, 0.0, 1.0, 0.0, false, false, false, Some(&scale), None)?;
+    assert_eq!(grad.to_vec::<f32>()?, unscaled);
+    assert_eq!((-&param)?.to_vec::<f32>()?, unscaled);
+    Ok(())
+}
+
+#[test]
+fn a_dtype_without_a_kernel_is_refused_before_anything_is_written() -> Result<()> {
+    let (real, whole) = (Tensor::ones(&[3], DType::F32)?, Tensor::ones(&[3], DType::I64)?);
+    let grads = [Tensor::ones(&[3], DType::F32)?, Tensor::ones(&[3], DType::I64)?];
+    let scale = Tensor::from_slice(&[2.0f32], &[])?;
+    let lists = [[&real, &whole], [&grads[0], &grads[1]]];
+    let refused =
+        ops::_fused_sgd_(&lists[0], &lists[1], &[], 0.0, 0.0, 1.0, 0.0, false, false, false, Some(&scale), None);
+    assert!(refused.is_err());
+    assert_eq!(real.to_vec::<f32>()?, [1.0; 3]);
+    assert_eq!(grads[0].to_vec::<f32>()?, [1.0; 3]);
+    Ok(())
+}
