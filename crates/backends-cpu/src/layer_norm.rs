@@ -228,6 +228,28 @@ fn chunk_backward<I: Isa, T: RealFloating>(
     }
 }
 
+/// The means of `h = grad * weight` and of `h * normal(x)` over a row.
+#[inline(always)]
+fn weighted_means<T: RealFloating>(
+    grad: &[T],
+    weight: &[T::Op],
+    x: &[T],
+    normal: impl Fn(T) -> T::Op,
+) -> (T::Op, T::Op) {
+    let (sum, dot) = rows::sums3(
+        grad,
+        weight,
+        x,
+        #[inline(always)]
+        |g: T, w: T::Op, x| {
+            let h = g.up().mul(w);
+            (h, h.mul(normal(x)))
+        },
+    );
+    let n = grad.len() as f64;
+    (T::Op::from_f64(sum / n), T::Op::from_f64(dot / n))
+}
+
 /// [`row_backward`] and [`accumulate`] of layer norm in one pass, the common case.
 #[inline(always)]
 fn row_and_parameters<I: Isa, T: RealFloating>(
@@ -242,17 +264,7 @@ fn row_and_parameters<I: Isa, T: RealFloating>(
     let own = i % inputs.shape.0 * k;
     let weight = &weight[own..own + k];
     let normal = |x: T| x.up().sub(mean).mul(rstd);
-    let (sum, dot) = rows::sums3(
-        grad,
-        weight,
-        x,
-        #[inline(always)]
-        |g: T, w: T::Op, x| {
-            let h = g.up().mul(w);
-            (h, h.mul(normal(x)))
-        },
-    );
-    let (a, b) = (T::Op::from_f64(sum / k as f64), T::Op::from_f64(dot / k as f64));
+    let (a, b) = weighted_means(grad, weight, x, normal);
     let term = mean.mul(rstd).neg();
     let sums = part.0[own..own + k].iter_mut().zip(&mut part.1[own..own + k]);
     for ((((out, g), w), x), (weight_sum, bias_sum)) in out.iter_mut().zip(grad).zip(weight).zip(x).zip(sums) {
@@ -284,16 +296,7 @@ fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T:
             }
         }
         Some(weight) if s == 1 => {
-            let (a, b) = means(rows::sums3(
-                grad,
-                weight,
-                x,
-                #[inline(always)]
-                |g: T, w: T::Op, x| {
-                    let h = g.up().mul(w);
-                    (h, h.mul(normal(x)))
-                },
-            ));
+            let (a, b) = weighted_means(grad, weight, x, normal);
             for (((out, g), w), x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
                 *out = finish(g.up().mul(*w), *x, a, b);
             }

@@ -187,40 +187,27 @@ fn check_single(other: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Each tensor plus `alpha` times one of one element.
-pub fn _foreach_add(self_: &[&Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
-    check_single(other)?;
-    self_.iter().map(|x| ops::add(x, other, alpha)).collect()
+/// Operators of each tensor and one of one element.
+macro_rules! with_single {
+    ($($name:ident = $op:ident, $name_:ident = $op_:ident $(, $alpha:ident)?;)*) => { $(
+        /// Of each tensor and one of one element.
+        pub fn $name(self_: &[&Tensor], other: &Tensor $(, $alpha: Scalar)?) -> Result<Vec<Tensor>> {
+            check_single(other)?;
+            self_.iter().map(|x| ops::$op(x, other $(, $alpha)?)).collect()
+        }
+
+        /// Of each tensor and one of one element, in place.
+        pub fn $name_(self_: &[&Tensor], other: &Tensor $(, $alpha: Scalar)?) -> Result<()> {
+            check_single(other)?;
+            self_.iter().try_for_each(|x| ops::$op_(x, other $(, $alpha)?).map(drop))
+        }
+    )* };
 }
 
-/// Adds `alpha` times a tensor of one element to each.
-pub fn _foreach_add_(self_: &[&Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
-    check_single(other)?;
-    self_.iter().try_for_each(|x| ops::add_(x, other, alpha).map(drop))
-}
-
-/// Each tensor times one of one element.
-pub fn _foreach_mul(self_: &[&Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    check_single(other)?;
-    self_.iter().map(|x| ops::mul(x, other)).collect()
-}
-
-/// Multiplies each tensor by one of one element.
-pub fn _foreach_mul_(self_: &[&Tensor], other: &Tensor) -> Result<()> {
-    check_single(other)?;
-    self_.iter().try_for_each(|x| ops::mul_(x, other).map(drop))
-}
-
-/// Each tensor divided by one of one element.
-pub fn _foreach_div(self_: &[&Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    check_single(other)?;
-    self_.iter().map(|x| ops::div(x, other)).collect()
-}
-
-/// Divides each tensor by one of one element.
-pub fn _foreach_div_(self_: &[&Tensor], other: &Tensor) -> Result<()> {
-    check_single(other)?;
-    self_.iter().try_for_each(|x| ops::div_(x, other).map(drop))
+with_single! {
+    _foreach_add = add, _foreach_add_ = add_, alpha;
+    _foreach_mul = mul, _foreach_mul_ = mul_;
+    _foreach_div = div, _foreach_div_ = div_;
 }
 
 /// A number to the power of each tensor.

@@ -197,54 +197,41 @@ fn run<K>(
     bundles.iter().try_for_each(Bundle::finish)
 }
 
-/// One step of Adam (`weight_decay` is an L2 penalty) of all parameters. `state_steps` are counted before.
-#[allow(clippy::too_many_arguments)]
-pub fn _fused_adam_(
-    _out: Out<'_>,
-    self_: &[&Tensor],
-    grads: &[&Tensor],
-    exp_avgs: &[&Tensor],
-    exp_avg_sqs: &[&Tensor],
-    max_exp_avg_sqs: &[&Tensor],
-    state_steps: &[&Tensor],
-    lr: f64,
-    beta1: f64,
-    beta2: f64,
-    weight_decay: f64,
-    eps: f64,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Option<&Tensor>,
-    found_inf: Option<&Tensor>,
-) -> Result<()> {
-    let step = AdamStep { lr, beta1, beta2, weight_decay, eps, decoupled: false, maximize };
-    let state = [exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
-    adam(self_, grads, state, state_steps, &step, amsgrad, [grad_scale, found_inf])
+/// The operators of Adam, which differ in what `weight_decay` does.
+macro_rules! adam_operators {
+    ($($(#[$doc:meta])* $name:ident: $decoupled:literal;)*) => { $(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        pub fn $name(
+            _out: Out<'_>,
+            self_: &[&Tensor],
+            grads: &[&Tensor],
+            exp_avgs: &[&Tensor],
+            exp_avg_sqs: &[&Tensor],
+            max_exp_avg_sqs: &[&Tensor],
+            state_steps: &[&Tensor],
+            lr: f64,
+            beta1: f64,
+            beta2: f64,
+            weight_decay: f64,
+            eps: f64,
+            amsgrad: bool,
+            maximize: bool,
+            grad_scale: Option<&Tensor>,
+            found_inf: Option<&Tensor>,
+        ) -> Result<()> {
+            let step = AdamStep { lr, beta1, beta2, weight_decay, eps, decoupled: $decoupled, maximize };
+            let state = [exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
+            adam(self_, grads, state, state_steps, &step, amsgrad, [grad_scale, found_inf])
+        }
+    )* };
 }
 
-/// One step of AdamW (`weight_decay` shrinks the parameters themselves) of all parameters.
-#[allow(clippy::too_many_arguments)]
-pub fn _fused_adamw_(
-    _out: Out<'_>,
-    self_: &[&Tensor],
-    grads: &[&Tensor],
-    exp_avgs: &[&Tensor],
-    exp_avg_sqs: &[&Tensor],
-    max_exp_avg_sqs: &[&Tensor],
-    state_steps: &[&Tensor],
-    lr: f64,
-    beta1: f64,
-    beta2: f64,
-    weight_decay: f64,
-    eps: f64,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Option<&Tensor>,
-    found_inf: Option<&Tensor>,
-) -> Result<()> {
-    let step = AdamStep { lr, beta1, beta2, weight_decay, eps, decoupled: true, maximize };
-    let state = [exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
-    adam(self_, grads, state, state_steps, &step, amsgrad, [grad_scale, found_inf])
+adam_operators! {
+    /// One step of Adam (`weight_decay` is an L2 penalty) of all parameters. `state_steps` are counted before.
+    _fused_adam_: false;
+    /// One step of AdamW (`weight_decay` shrinks the parameters themselves) of all parameters.
+    _fused_adamw_: true;
 }
 
 /// One step of gradient descent of all parameters; `momentum_buffer_list` is empty without momentum.
