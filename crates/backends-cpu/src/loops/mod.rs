@@ -18,6 +18,7 @@ mod block;
 mod drive;
 mod fold;
 mod matrix;
+mod parts;
 mod split;
 #[cfg(test)]
 mod tests;
