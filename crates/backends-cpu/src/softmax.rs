@@ -7,7 +7,7 @@ use tensor_aten::Tensor;
 use tensor_core::Result;
 
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_chunks, par_chunks2, par_rows};
+use crate::loops::views::{column_runs, lock, par_chunks, par_chunks2, par_rows};
 use crate::parallel::GRAIN;
 use crate::rows;
 use crate::simd::{Arith, Math, Real, RealFloating, Value};
@@ -183,17 +183,20 @@ fn columns<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], (a,
         grain,
         #[inline(always)]
         |start, maxima, sums| {
-            let mut done = 0;
-            while done < maxima.len() {
-                let (plane, column) = ((start + done) / b, (start + done) % b);
-                let width = COLUMNS.min(b - column).min(maxima.len() - done);
-                let (max, sum) = moments::<I, T>(&x[plane * r * b..][..r * b][column..], b, width);
-                maxima[done..done + width].copy_from_slice(&max[..width]);
-                for (to, sum) in sums[done..done + width].iter_mut().zip(sum) {
-                    *to = if LOG { sum.log::<I>() } else { sum };
-                }
-                done += width;
-            }
+            column_runs(
+                start,
+                maxima.len(),
+                b,
+                COLUMNS,
+                #[inline(always)]
+                |done, plane, column, width| {
+                    let (max, sum) = moments::<I, T>(&x[plane * r * b..][..r * b][column..], b, width);
+                    maxima[done..done + width].copy_from_slice(&max[..width]);
+                    for (to, sum) in sums[done..done + width].iter_mut().zip(sum) {
+                        *to = if LOG { sum.log::<I>() } else { sum };
+                    }
+                },
+            );
         },
     );
     par_rows::<I, T>(
@@ -270,20 +273,23 @@ fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, grad: &Tenso
             grain,
             #[inline(always)]
             |start, sums| {
-                let mut done = 0;
-                while done < sums.len() {
-                    let (plane, column) = ((start + done) / b, (start + done) % b);
-                    let width = (b - column).min(sums.len() - done);
-                    let first = plane * r * b + column;
-                    let sums = &mut sums[done..done + width];
-                    for i in 0..r {
-                        let at = first + i * b;
-                        for ((sum, grad), y) in sums.iter_mut().zip(&grad[at..at + width]).zip(&y[at..at + width]) {
-                            *sum = sum.add(term::<T, LOG>(*grad, *y));
+                column_runs(
+                    start,
+                    sums.len(),
+                    b,
+                    usize::MAX,
+                    #[inline(always)]
+                    |done, plane, column, width| {
+                        let first = plane * r * b + column;
+                        let sums = &mut sums[done..done + width];
+                        for i in 0..r {
+                            let at = first + i * b;
+                            for ((sum, grad), y) in sums.iter_mut().zip(&grad[at..at + width]).zip(&y[at..at + width]) {
+                                *sum = sum.add(term::<T, LOG>(*grad, *y));
+                            }
                         }
-                    }
-                    done += width;
-                }
+                    },
+                );
             },
         );
         par_rows::<I, T>(

@@ -131,3 +131,16 @@ pub(super) fn par_chunks_by<T: Send>(out: &mut [T], cols: usize, f: impl Fn(usiz
         f(begin, out.part(begin * cols, n.min(end * cols)));
     });
 }
+
+/// Calls `f(done, plane, column, width)` for runs of neighbouring columns, at most `most` of them and each within one plane,
+/// of the `n` results from `start` on of planes with `b` columns. `done` counts the results before the run.
+#[inline(always)]
+pub fn column_runs(start: usize, n: usize, b: usize, most: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
+    let mut done = 0;
+    while done < n {
+        let (plane, column) = ((start + done) / b, (start + done) % b);
+        let width = most.min(b - column).min(n - done);
+        f(done, plane, column, width);
+        done += width;
+    }
+}

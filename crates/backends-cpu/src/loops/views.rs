@@ -61,7 +61,7 @@ use tensor_core::strides::{self, Dims};
 use tensor_core::tensor_impl::Metadata;
 use tensor_core::{DType, Element, Result, Storage, TensorImpl, bail, check};
 
-pub use super::parts::{par_chunks, par_chunks2, par_rows, par_rows2, par_rows3};
+pub use super::parts::{column_runs, par_chunks, par_chunks2, par_rows, par_rows2, par_rows3};
 use super::parts::{par_chunks_by, rows_per_chunk};
 use crate::isa::Isa;
 use crate::parallel::parallel_for;

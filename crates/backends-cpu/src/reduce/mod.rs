@@ -13,7 +13,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Bool, Element, Result};
 
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_chunks};
+use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Math, Number, Ordered, Real, Value};
 
@@ -160,19 +160,22 @@ fn reduce<I: Isa, T: Value, O: Element, F: Fold<T>>(
                 grain,
                 #[inline(always)]
                 |start, part| {
-                    let mut done = 0;
-                    while done < part.len() {
-                        let (row, column) = ((start + done) / b, (start + done) % b);
-                        let width = COLUMNS.min(b - column).min(part.len() - done);
-                        let mut columns = [fold.identity(); COLUMNS];
-                        if r > 0 {
-                            fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, &mut columns[..width]);
-                        }
-                        for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
-                            *out = finish(acc, r);
-                        }
-                        done += width;
-                    }
+                    column_runs(
+                        start,
+                        part.len(),
+                        b,
+                        COLUMNS,
+                        #[inline(always)]
+                        |done, row, column, width| {
+                            let mut columns = [fold.identity(); COLUMNS];
+                            if r > 0 {
+                                fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, &mut columns[..width]);
+                            }
+                            for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
+                                *out = finish(acc, r);
+                            }
+                        },
+                    );
                 },
             );
         }

@@ -5,7 +5,7 @@ use tensor_core::{Complex, Element, Result};
 
 use super::extents;
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_chunks};
+use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Real, Value};
 
@@ -141,20 +141,23 @@ fn by_row<I: Isa, T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row
                 #[inline(always)]
                 |start, part| {
                     let mut rows = vec![T::zeroed(); TILE * r];
-                    let mut done = 0;
-                    while done < part.len() {
-                        let (row, column) = ((start + done) / b, (start + done) % b);
-                        let width = TILE.min(b - column).min(part.len() - done);
-                        for i in 0..r {
-                            for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
-                                rows[j * r + i] = x;
+                    column_runs(
+                        start,
+                        part.len(),
+                        b,
+                        TILE,
+                        #[inline(always)]
+                        |done, row, column, width| {
+                            for i in 0..r {
+                                for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
+                                    rows[j * r + i] = x;
+                                }
                             }
-                        }
-                        for (j, out) in part[done..done + width].iter_mut().enumerate() {
-                            *out = f(Row { x: &rows[j * r..][..r], alone: false });
-                        }
-                        done += width;
-                    }
+                            for (j, out) in part[done..done + width].iter_mut().enumerate() {
+                                *out = f(Row { x: &rows[j * r..][..r], alone: false });
+                            }
+                        },
+                    );
                 },
             );
         }

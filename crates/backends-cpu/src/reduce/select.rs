@@ -6,7 +6,7 @@ use tensor_core::Result;
 
 use super::{Fold, Largest, Smallest, extents, fold_block};
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_chunks2};
+use crate::loops::views::{column_runs, lock, par_chunks2};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Ordered};
 
@@ -132,29 +132,33 @@ fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor,
                         }
                         return;
                     }
-                    let mut done = 0;
-                    while done < values.len() {
-                        let (row, column) = ((start + done) / b, (start + done) % b);
-                        let width = COLUMNS.min(b - column).min(values.len() - done);
-                        let columns = &x[row * r * b + column..];
-                        let mut at = [0usize; COLUMNS];
-                        // Places are counted in 32 bits from a base on, to be as wide as the common elements.
-                        for base in (0..r).step_by(u32::MAX as usize) {
-                            let rows = (r - base).min(u32::MAX as usize) as u32;
-                            let mut found = [0u32; COLUMNS];
-                            select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
-                            for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
-                                let found = base + found as usize;
-                                if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
-                                    *at = found;
+                    column_runs(
+                        start,
+                        values.len(),
+                        b,
+                        COLUMNS,
+                        #[inline(always)]
+                        |done, row, column, width| {
+                            let columns = &x[row * r * b + column..];
+                            let mut at = [0usize; COLUMNS];
+                            // Places are counted in 32 bits from a base on, to be as wide as the common elements.
+                            for base in (0..r).step_by(u32::MAX as usize) {
+                                let rows = (r - base).min(u32::MAX as usize) as u32;
+                                let mut found = [0u32; COLUMNS];
+                                select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
+                                for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
+                                    let found = base + found as usize;
+                                    if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up())
+                                    {
+                                        *at = found;
+                                    }
                                 }
                             }
-                        }
-                        for (c, at) in at[..width].iter().enumerate() {
-                            (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
-                        }
-                        done += width;
-                    }
+                            for (c, at) in at[..width].iter().enumerate() {
+                                (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
+                            }
+                        },
+                    );
                 },
             );
         });
