@@ -127,3 +127,15 @@ fn tables_without_columns_have_rows() {
     assert_eq!(rows(1).unwrap().sizes(), [2, 0]);
     assert!(rows(7).is_err());
 }
+
+#[test]
+fn running_sums_and_products_in_place_keep_their_dtype() {
+    let text = "Bad in-place call: input tensor dtype double and output tensor dtype float should match";
+    for scan in [ops::cumsum_, ops::cumprod_] {
+        let x = f64s(&[1.0, 2.0, 3.0]);
+        assert_eq!(scan(&x, 0, Some(DType::F32)).unwrap_err().message(), text);
+        assert_eq!(x.to_vec::<f64>().unwrap(), [1.0, 2.0, 3.0]);
+        scan(&x, 0, Some(DType::F64)).unwrap();
+        assert_eq!(x.to_vec::<f64>().unwrap()[2], 6.0);
+    }
+}

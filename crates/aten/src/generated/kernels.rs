@@ -1673,8 +1673,6 @@ pub struct ReduceKernels {
     pub amin: Columns<ReduceKernel>,
     /// `any`
     pub any: Columns<ReduceKernel>,
-    /// `cumsum_out_cpu`
-    pub cumsum: Columns<ScanKernel>,
     /// `max_cpu`
     pub max_dim: Columns<SelectingKernel>,
     /// `mean_cpu`
@@ -1697,7 +1695,6 @@ impl ReduceKernels {
         amax: Columns::NONE,
         amin: Columns::NONE,
         any: Columns::NONE,
-        cumsum: Columns::NONE,
         max_dim: Columns::NONE,
         mean: Columns::NONE,
         min_dim: Columns::NONE,
@@ -1710,10 +1707,10 @@ impl ReduceKernels {
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
             ("all", self.all.dtypes()), ("amax", self.amax.dtypes()), ("amin", self.amin
-            .dtypes()), ("any", self.any.dtypes()), ("cumsum", self.cumsum.dtypes()),
-            ("max_dim", self.max_dim.dtypes()), ("mean", self.mean.dtypes()), ("min_dim",
-            self.min_dim.dtypes()), ("norm", self.norm.dtypes()), ("prod", self.prod
-            .dtypes()), ("sum", self.sum.dtypes()), ("var", self.var.dtypes())
+            .dtypes()), ("any", self.any.dtypes()), ("max_dim", self.max_dim.dtypes()),
+            ("mean", self.mean.dtypes()), ("min_dim", self.min_dim.dtypes()), ("norm",
+            self.norm.dtypes()), ("prod", self.prod.dtypes()), ("sum", self.sum
+            .dtypes()), ("var", self.var.dtypes())
         ]
     }
 }
@@ -1749,6 +1746,8 @@ pub struct ScanKernels {
     pub cummin: Columns<SelectingKernel>,
     /// `cumprod_out_cpu`
     pub cumprod: Columns<ScanKernel>,
+    /// `cumsum_out_cpu`
+    pub cumsum: Columns<ScanKernel>,
     /// `logcumsumexp_out_cpu`
     pub logcumsumexp: Columns<ScanKernel>,
 }
@@ -1758,14 +1757,15 @@ impl ScanKernels {
         cummax: Columns::NONE,
         cummin: Columns::NONE,
         cumprod: Columns::NONE,
+        cumsum: Columns::NONE,
         logcumsumexp: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
             ("cummax", self.cummax.dtypes()), ("cummin", self.cummin.dtypes()),
-            ("cumprod", self.cumprod.dtypes()), ("logcumsumexp", self.logcumsumexp
-            .dtypes())
+            ("cumprod", self.cumprod.dtypes()), ("cumsum", self.cumsum.dtypes()),
+            ("logcumsumexp", self.logcumsumexp.dtypes())
         ]
     }
 }

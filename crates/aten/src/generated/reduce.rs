@@ -955,59 +955,6 @@ pub mod op {
         },
         tags: &["reduction"],
     });
-    pub type CumsumFn = fn(
-        DispatchKeySet,
-        &Tensor,
-        i64,
-        Option<DType>,
-    ) -> Result<Tensor>;
-    pub static CUMSUM: Op<CumsumFn> = Op::new(OpInfo {
-        name: "aten::cumsum",
-        schema: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumsum")?;
-            stack.push(ops::cumsum(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
-        tags: &["core"],
-    });
-    pub type CumsumFn_ = fn(DispatchKeySet, &Tensor, i64, Option<DType>) -> Result<()>;
-    pub static CUMSUM_: Op<CumsumFn_> = Op::new(OpInfo {
-        name: "aten::cumsum_",
-        schema: "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumsum_")?;
-            stack.push(ops::cumsum_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
-        tags: &[],
-    });
-    pub type CumsumOutFn = fn(
-        DispatchKeySet,
-        &Tensor,
-        i64,
-        Option<DType>,
-        &Tensor,
-    ) -> Result<()>;
-    pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(OpInfo {
-        name: "aten::cumsum.out",
-        schema: "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cumsum")?;
-            stack
-                .push(
-                    ops::cumsum_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
-        tags: &[],
-    });
     pub type CountNonzeroDimIntListFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -2111,38 +2058,6 @@ pub mod ops {
         op::LOGSUMEXP_OUT.kernel(keys)?(keys, self_, dim, keepdim, out)?;
         Ok(out)
     }
-    /// Running sums along a dimension; integers and bools sum as int64 unless `dtype` says otherwise.
-    ///
-    /// `aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
-    pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-        let keys = tls::effective(self_.key_set());
-        op::CUMSUM.kernel(keys)?(keys, self_, dim, dtype)
-    }
-    /// In-place form of [`cumsum`].
-    ///
-    /// `aten::cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
-    pub fn cumsum_<'a>(
-        self_: &'a Tensor,
-        dim: i64,
-        dtype: Option<DType>,
-    ) -> Result<&'a Tensor> {
-        let keys = tls::effective(self_.key_set());
-        op::CUMSUM_.kernel(keys)?(keys, self_, dim, dtype)?;
-        Ok(self_)
-    }
-    /// Out form of [`cumsum`].
-    ///
-    /// `aten::cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
-    pub fn cumsum_out<'a>(
-        self_: &Tensor,
-        dim: i64,
-        dtype: Option<DType>,
-        out: &'a Tensor,
-    ) -> Result<&'a Tensor> {
-        let keys = tls::effective(self_.key_set() | out.key_set());
-        op::CUMSUM_OUT.kernel(keys)?(keys, self_, dim, dtype, out)?;
-        Ok(out)
-    }
     /// How many elements of some dimensions are not zero.
     ///
     /// `aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor`
@@ -2895,33 +2810,6 @@ pub mod native {
         crate::native::reduce::logsumexp(Out::Into(&[out]), self_, dim, keepdim)?;
         Ok(())
     }
-    pub fn cumsum(
-        _: DispatchKeySet,
-        self_: &Tensor,
-        dim: i64,
-        dtype: Option<DType>,
-    ) -> Result<Tensor> {
-        crate::native::reduce::cumsum(Out::Fresh, self_, dim, dtype)
-    }
-    pub fn cumsum_(
-        _: DispatchKeySet,
-        self_: &Tensor,
-        dim: i64,
-        dtype: Option<DType>,
-    ) -> Result<()> {
-        crate::native::reduce::cumsum(Out::InPlace(self_), self_, dim, dtype)?;
-        Ok(())
-    }
-    pub fn cumsum_out(
-        _: DispatchKeySet,
-        self_: &Tensor,
-        dim: i64,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()> {
-        crate::native::reduce::cumsum(Out::Into(&[out]), self_, dim, dtype)?;
-        Ok(())
-    }
     pub fn count_nonzero_dim_int_list(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -3371,22 +3259,6 @@ impl Tensor {
     pub fn logsumexp_opt(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         ops::logsumexp(self, dim, keepdim)
     }
-    /// See [`ops::cumsum`].
-    pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
-        ops::cumsum(self, dim, None)
-    }
-    /// See [`ops::cumsum`].
-    pub fn cumsum_opt(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-        ops::cumsum(self, dim, dtype)
-    }
-    /// See [`ops::cumsum_`].
-    pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
-        ops::cumsum_(self, dim, None)
-    }
-    /// See [`ops::cumsum_`].
-    pub fn cumsum_opt_(&self, dim: i64, dtype: Option<DType>) -> Result<&Tensor> {
-        ops::cumsum_(self, dim, dtype)
-    }
     /// See [`ops::count_nonzero_dim_int_list`].
     pub fn count_nonzero_dim_int_list(&self, dim: &[i64]) -> Result<Tensor> {
         ops::count_nonzero_dim_int_list(self, dim)
@@ -3536,9 +3408,6 @@ static OPS: &[&dyn AnyOp] = &[
     &op::LINALG_VECTOR_NORM_OUT,
     &op::LOGSUMEXP,
     &op::LOGSUMEXP_OUT,
-    &op::CUMSUM,
-    &op::CUMSUM_,
-    &op::CUMSUM_OUT,
     &op::COUNT_NONZERO_DIM_INT_LIST,
     &op::COUNT_NONZERO_DIM_INT_LIST_OUT,
     &op::COUNT_NONZERO,
@@ -4134,42 +4003,6 @@ static KERNELS: &[Registration] = &[
         &op::LOGSUMEXP_OUT,
         DispatchKey::Meta,
         &(native::logsumexp_out as op::LogsumexpOutFn),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM,
-        DispatchKey::Cpu,
-        &(native::cumsum as op::CumsumFn),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM,
-        DispatchKey::Meta,
-        &(native::cumsum as op::CumsumFn),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM_,
-        DispatchKey::Cpu,
-        &(native::cumsum_ as op::CumsumFn_),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM_,
-        DispatchKey::Meta,
-        &(native::cumsum_ as op::CumsumFn_),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM_OUT,
-        DispatchKey::Cpu,
-        &(native::cumsum_out as op::CumsumOutFn),
-        "aten/src/native/reduce.rs",
-    ),
-    Registration::new(
-        &op::CUMSUM_OUT,
-        DispatchKey::Meta,
-        &(native::cumsum_out as op::CumsumOutFn),
         "aten/src/native/reduce.rs",
     ),
     Registration::new(

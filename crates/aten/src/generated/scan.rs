@@ -11,6 +11,59 @@
 use super::prelude::*;
 pub mod op {
     use super::*;
+    pub type CumsumFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<DType>,
+    ) -> Result<Tensor>;
+    pub static CUMSUM: Op<CumsumFn> = Op::new(OpInfo {
+        name: "aten::cumsum",
+        schema: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::cumsum")?;
+            stack.push(ops::cumsum(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
+            Ok(())
+        },
+        tags: &["core"],
+    });
+    pub type CumsumFn_ = fn(DispatchKeySet, &Tensor, i64, Option<DType>) -> Result<()>;
+    pub static CUMSUM_: Op<CumsumFn_> = Op::new(OpInfo {
+        name: "aten::cumsum_",
+        schema: "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::cumsum_")?;
+            stack.push(ops::cumsum_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type CumsumOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<DType>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(OpInfo {
+        name: "aten::cumsum.out",
+        schema: "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::cumsum")?;
+            stack
+                .push(
+                    ops::cumsum_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.opt_dtype(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
     pub type CumprodFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -166,6 +219,38 @@ pub mod op {
 }
 pub mod ops {
     use super::*;
+    /// Running sums along a dimension; integers and bools sum as int64 unless `dtype` says otherwise.
+    ///
+    /// `aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
+    pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CUMSUM.kernel(keys)?(keys, self_, dim, dtype)
+    }
+    /// In-place form of [`cumsum`].
+    ///
+    /// `aten::cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
+    pub fn cumsum_<'a>(
+        self_: &'a Tensor,
+        dim: i64,
+        dtype: Option<DType>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::CUMSUM_.kernel(keys)?(keys, self_, dim, dtype)?;
+        Ok(self_)
+    }
+    /// Out form of [`cumsum`].
+    ///
+    /// `aten::cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn cumsum_out<'a>(
+        self_: &Tensor,
+        dim: i64,
+        dtype: Option<DType>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::CUMSUM_OUT.kernel(keys)?(keys, self_, dim, dtype, out)?;
+        Ok(out)
+    }
     /// The running product along a dimension.
     ///
     /// `aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
@@ -264,6 +349,33 @@ pub mod ops {
 }
 pub mod native {
     use super::*;
+    pub fn cumsum(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
+        crate::native::scan::cumsum(Out::Fresh, self_, dim, dtype)
+    }
+    pub fn cumsum_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        dtype: Option<DType>,
+    ) -> Result<()> {
+        crate::native::scan::cumsum(Out::InPlace(self_), self_, dim, dtype)?;
+        Ok(())
+    }
+    pub fn cumsum_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        dim: i64,
+        dtype: Option<DType>,
+        out: &Tensor,
+    ) -> Result<()> {
+        crate::native::scan::cumsum(Out::Into(&[out]), self_, dim, dtype)?;
+        Ok(())
+    }
     pub fn cumprod(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -355,6 +467,22 @@ pub mod native {
     }
 }
 impl Tensor {
+    /// See [`ops::cumsum`].
+    pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
+        ops::cumsum(self, dim, None)
+    }
+    /// See [`ops::cumsum`].
+    pub fn cumsum_opt(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        ops::cumsum(self, dim, dtype)
+    }
+    /// See [`ops::cumsum_`].
+    pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
+        ops::cumsum_(self, dim, None)
+    }
+    /// See [`ops::cumsum_`].
+    pub fn cumsum_opt_(&self, dim: i64, dtype: Option<DType>) -> Result<&Tensor> {
+        ops::cumsum_(self, dim, dtype)
+    }
     /// See [`ops::cumprod`].
     pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
         ops::cumprod(self, dim, None)
@@ -385,6 +513,9 @@ impl Tensor {
     }
 }
 static OPS: &[&dyn AnyOp] = &[
+    &op::CUMSUM,
+    &op::CUMSUM_,
+    &op::CUMSUM_OUT,
     &op::CUMPROD,
     &op::CUMPROD_,
     &op::CUMPROD_OUT,
@@ -396,6 +527,42 @@ static OPS: &[&dyn AnyOp] = &[
     &op::CUMMIN_OUT,
 ];
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::CUMSUM,
+        DispatchKey::Cpu,
+        &(native::cumsum as op::CumsumFn),
+        "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM,
+        DispatchKey::Meta,
+        &(native::cumsum as op::CumsumFn),
+        "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_,
+        DispatchKey::Cpu,
+        &(native::cumsum_ as op::CumsumFn_),
+        "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_,
+        DispatchKey::Meta,
+        &(native::cumsum_ as op::CumsumFn_),
+        "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_OUT,
+        DispatchKey::Cpu,
+        &(native::cumsum_out as op::CumsumOutFn),
+        "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_OUT,
+        DispatchKey::Meta,
+        &(native::cumsum_out as op::CumsumOutFn),
+        "aten/src/native/scan.rs",
+    ),
     Registration::new(
         &op::CUMPROD,
         DispatchKey::Cpu,

@@ -465,31 +465,3 @@ fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
         }
     }
 }
-
-/// Running sums along a dimension.
-pub fn cumsum(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    let d = wrap_dim(dim, self_.dim())?;
-    let own = if self_.dtype().is_integral(true) { DType::I64 } else { self_.dtype() };
-    let dtype = match out {
-        Out::InPlace(target) => {
-            check!(
-                dtype.is_none_or(|dtype| dtype == target.dtype()),
-                "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
-                target.dtype().c_name(),
-                dtype.unwrap_or(own).c_name()
-            );
-            target.dtype()
-        }
-        _ => dtype.or(out.target(0).map(Tensor::dtype)).unwrap_or(own),
-    };
-    let slot = out.prepare(0, Spec::dense(self_.sizes(), dtype, self_.device()), &[self_])?;
-    if !slot.is_meta() && slot.tensor.numel() > 0 {
-        let kernel = table(self_.device())?.cumsum.get(dtype, "cumsum_out_cpu")?;
-        let x = cast(self_, dtype)?;
-        let x = if x.is_contiguous() { x } else { ops::clone(&x, Some(tensor_core::MemoryFormat::Contiguous))? };
-        let (x, into) = (lanes(&x, 1 << d)?, lanes(&slot.tensor, 1 << d)?);
-        check_unchanged(x.sizes() == into.sizes())?;
-        kernel(&into, &x)?;
-    }
-    slot.finish()
-}

@@ -1,52 +1,67 @@
-//! Running products, extrema and logarithms of sums along a dimension.
+//! Running sums, products, extrema and logarithms of sums along a dimension.
 
-use tensor_core::strides::{Dims, wrap_dim};
-use tensor_core::{DType, Result};
+use tensor_core::strides::wrap_dim;
+use tensor_core::{DType, MemoryFormat, Result, check};
 
 use super::lanes::lanes;
-use crate::kernels;
-use crate::out::{Out, Spec};
+use crate::generated::kernels::ScanKernels;
+use crate::kernels::{self, Columns, ScanKernel};
+use crate::out::{Out, Slot, Spec, check_unchanged};
 use crate::{Tensor, ops};
 
-/// The shape of a result as lanes of `x` see it.
-fn like_lanes(x: &Tensor, lanes: &Tensor) -> Result<Tensor> {
-    let sizes = Dims::from_slice(lanes.sizes());
-    let strides = tensor_core::strides::contiguous(&sizes);
-    x.view_of_storage(sizes, strides, x.storage_offset())
-}
-
-/// True if `lanes` lie in memory as the whole tensor does, dimension for dimension.
-fn in_place(x: &Tensor, lanes: &Tensor, d: usize) -> bool {
-    let inner: i64 = x.sizes().get(d + 1..).map_or(1, |sizes| sizes.iter().product());
-    lanes.sizes()[2] == inner || x.numel() == 0
-}
-
-/// The input with the scanned dimension where kernels can scan it: as it is, contiguous.
-fn scanned(x: &Tensor, d: usize) -> Result<Tensor> {
-    let x = ops::contiguous(x, tensor_core::MemoryFormat::Contiguous)?;
-    let made = lanes(&x, 1 << d)?;
-    if in_place(&x, &made, d) {
-        return Ok(made);
+/// The dtype of running sums and products: the one asked for, else that of an out tensor, else i64 for integers.
+fn running_dtype(out: &Out<'_>, x: &Tensor, dtype: Option<DType>) -> Result<DType> {
+    let own = if x.dtype().is_integral(true) { DType::I64 } else { x.dtype() };
+    if let Out::InPlace(target) = out {
+        check!(
+            dtype.is_none_or(|dtype| dtype == target.dtype()),
+            "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
+            target.dtype().c_name(),
+            dtype.unwrap_or(own).c_name()
+        );
+        return Ok(target.dtype());
     }
-    // A scanned dimension of size 1 may have been merged with others: one lane each.
-    let inner: i64 = x.sizes().get(d + 1..).map_or(1, |sizes| sizes.iter().product());
-    let r = x.sizes().get(d).copied().unwrap_or(1);
-    let a = if r * inner == 0 { 0 } else { x.numel() / (r * inner) };
-    x.view_of_storage(Dims::from_slice(&[a, r, inner]), Dims::from_slice(&[r * inner, inner, 1]), x.storage_offset())
+    Ok(dtype.or(out.target(0).map(Tensor::dtype)).unwrap_or(own))
+}
+
+/// The lanes of an input along dimension `d`.
+fn input_lanes(x: &Tensor, d: usize) -> Result<Tensor> {
+    lanes(&ops::contiguous(x, MemoryFormat::Contiguous)?, 1 << d)
+}
+
+/// The lanes of a result, which are those of the input.
+fn result_lanes(slot: &Slot, x: &Tensor, d: usize) -> Result<Tensor> {
+    let into = lanes(&slot.tensor, 1 << d)?;
+    check_unchanged(x.sizes() == into.sizes())?;
+    Ok(into)
+}
+
+/// The running sum.
+pub fn cumsum(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    running(out, self_, dim, dtype, "cumsum_out_cpu", |table| &table.cumsum)
 }
 
 /// The running product.
 pub fn cumprod(out: Out<'_>, self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    running(out, self_, dim, dtype, "cumprod_out_cpu", |table| &table.cumprod)
+}
+
+fn running(
+    out: Out<'_>,
+    self_: &Tensor,
+    dim: i64,
+    dtype: Option<DType>,
+    name: &'static str,
+    kernel: impl Fn(&'static ScanKernels) -> &'static Columns<ScanKernel>,
+) -> Result<Tensor> {
     let self_ = &self_.pinned();
     let d = wrap_dim(dim, self_.dim())?;
-    let own = if self_.dtype().is_integral(true) { DType::I64 } else { self_.dtype() };
-    let dtype = dtype.or(out.target(0).map(Tensor::dtype)).unwrap_or(own);
+    let dtype = running_dtype(&out, self_, dtype)?;
     let slot = out.prepare(0, Spec::dense(self_.sizes(), dtype, self_.device()), &[self_])?;
     if !slot.is_meta() && self_.numel() > 0 {
-        let kernel = kernels::scan(self_.device())?.cumprod.get(dtype, "cumprod_out_cpu")?;
-        let x = ops::to_dtype(self_, dtype, false, false, None)?;
-        let x = scanned(&x, d)?;
-        kernel(&like_lanes(&slot.tensor, &x)?, &x)?;
+        let kernel = kernel(kernels::scan(self_.device())?).get(dtype, name)?;
+        let x = input_lanes(&ops::to_dtype(self_, dtype, false, false, None)?, d)?;
+        kernel(&result_lanes(&slot, &x, d)?, &x)?;
     }
     slot.finish()
 }
@@ -58,8 +73,8 @@ pub fn logcumsumexp(out: Out<'_>, self_: &Tensor, dim: i64) -> Result<Tensor> {
     let slot = out.prepare(0, Spec::like(self_.sizes(), self_), &[self_])?;
     if !slot.is_meta() && self_.numel() > 0 {
         let kernel = kernels::scan(self_.device())?.logcumsumexp.get(self_.dtype(), "logcumsumexp_out_cpu")?;
-        let x = scanned(self_, d)?;
-        kernel(&like_lanes(&slot.tensor, &x)?, &x)?;
+        let x = input_lanes(self_, d)?;
+        kernel(&result_lanes(&slot, &x, d)?, &x)?;
     }
     slot.finish()
 }
@@ -76,8 +91,8 @@ fn extremum(out: Out<'_>, self_: &Tensor, dim: i64, largest: bool) -> Result<(Te
         } else {
             table.cummin.get(self_.dtype(), "cummin_cpu")?
         };
-        let x = scanned(self_, d)?;
-        kernel(&like_lanes(&values.tensor, &x)?, &like_lanes(&indices.tensor, &x)?, &x)?;
+        let x = input_lanes(self_, d)?;
+        kernel(&result_lanes(&values, &x, d)?, &result_lanes(&indices, &x, d)?, &x)?;
     }
     Ok((values.finish()?, indices.finish()?))
 }

@@ -211,7 +211,12 @@ pub fn cumsum_backward(grad: &Tensor, dtype: DType, dim: i64) -> Result<Tensor> 
     if grad.numel() <= 1 || grad.size(dim)? == 1 {
         return Ok(grad.clone());
     }
-    ops::flip(&ops::cumsum(&ops::flip(grad, &[dim])?, dim, None)?, &[dim])
+    from_end(grad, dim)
+}
+
+/// Sums from each element to the end of a dimension.
+pub(super) fn from_end(x: &Tensor, dim: i64) -> Result<Tensor> {
+    ops::flip(&ops::cumsum(&ops::flip(x, &[dim])?, dim, None)?, &[dim])
 }
 
 /// Gradient of `nansum`: numbers alone get it.

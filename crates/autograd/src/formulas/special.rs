@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{Result, Scalar};
 
-use super::conj;
+use super::{conj, from_end};
 
 fn zeros(x: &Tensor) -> Result<Tensor> {
     ops::zeros_like(x, None, None, None, None, None)
@@ -341,11 +341,6 @@ pub fn cumulative_extremum_backward(grad: &Tensor, x: &Tensor, indices: &Tensor,
         return zeros(x);
     }
     ops::scatter_add(&zeros(x)?, dim, indices, grad)
-}
-
-/// Sums from each element to the end of a dimension.
-fn from_end(x: &Tensor, dim: i64) -> Result<Tensor> {
-    ops::flip(&ops::cumsum(&ops::flip(x, &[dim])?, dim, None)?, &[dim])
 }
 
 /// Gradient of running products; right and twice differentiable where there are no zeros, right where there are.

@@ -3,6 +3,87 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(unused_imports, unused_parens)]
 use super::prelude::*;
+/// Backward of `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`.
+///
+/// self: `cumsum_backward(grad, self.dtype(), dim)`
+struct CumsumBackward0 {
+    self_dtype: DType,
+    dim: i64,
+}
+impl Function for CumsumBackward0 {
+    fn name(&self) -> &'static str {
+        "CumsumBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let t0 = formulas::cumsum_backward(grad, self.self_dtype, self.dim)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+}
+fn cumsum(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::CUMSUM.kernel(keys)?(keys, self_, dim, dtype)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = CumsumBackward0 {
+            self_dtype: self_.dtype(),
+            dim,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn cumsum_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    dtype: Option<DType>,
+) -> Result<()> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::CUMSUM_.kernel(keys)?(keys, self_, dim, dtype)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_])?;
+    let saved_self_dtype = self_.dtype();
+    let saved_dim = dim;
+    call()?;
+    let function = CumsumBackward0 {
+        self_dtype: saved_self_dtype,
+        dim: saved_dim,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
+}
+fn cumsum_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, out], "cumsum")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::CUMSUM_OUT.kernel(keys)?(keys, self_, dim, dtype, out)
+}
 /// Backward of `cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`.
 ///
 /// self: `cumprod_backward(grad, self, dim, result)`
@@ -283,6 +364,24 @@ fn cummin_out(
     op::CUMMIN_OUT.kernel(keys)?(keys, self_, dim, values, indices)
 }
 static KERNELS: &[Registration] = &[
+    Registration::new(
+        &op::CUMSUM,
+        DispatchKey::Autograd,
+        &(cumsum as op::CumsumFn),
+        "autograd/src/generated/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_,
+        DispatchKey::Autograd,
+        &(cumsum_ as op::CumsumFn_),
+        "autograd/src/generated/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMSUM_OUT,
+        DispatchKey::Autograd,
+        &(cumsum_out as op::CumsumOutFn),
+        "autograd/src/generated/scan.rs",
+    ),
     Registration::new(
         &op::CUMPROD,
         DispatchKey::Autograd,

@@ -1,10 +1,9 @@
-//! Reductions and scans over the middle dimension of a contiguous (A, R, B) tensor.
+//! Reductions over the middle dimension of a contiguous (A, R, B) tensor.
 //!
 //! Sums are cascades over fixed blocks, so a result depends on the shape alone, not on the number of threads. Moments and
-//! norms are in `moments`, selections with an index in `select`, scans in `scan`.
+//! norms are in `moments`, selections with an index in `select`.
 
 mod moments;
-mod scan;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -18,7 +17,6 @@ use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Math, Number, Ordered, Real, Value};
 
 pub use moments::{norm, var};
-pub use scan::cumsum;
 pub use select::{max_dim, min_dim};
 
 /// Independent accumulators of a row: enough to keep the vector units busy.

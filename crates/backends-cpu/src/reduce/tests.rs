@@ -3,7 +3,8 @@
 use tensor_aten::Tensor;
 use tensor_core::{DType, Device, Element};
 
-use super::{cumsum, max_dim, min_dim, norm, sum, var};
+use super::{max_dim, min_dim, norm, sum, var};
+use crate::scan::cumsum;
 use crate::with_level;
 
 /// (A, R, B): one lane, rows and columns, with and without left-over lanes and blocks.

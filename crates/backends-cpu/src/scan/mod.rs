@@ -1,4 +1,7 @@
-//! Running products, extrema and logarithms of sums along the middle dimension of contiguous (A, R, B) tensors.
+//! Running sums, products, extrema and logarithms of sums along the middle dimension of contiguous (A, R, B) tensors. Sums, which
+//! programs wait for, are vector code in `sums`.
+
+mod sums;
 
 use tensor_aten::Tensor;
 use tensor_core::Result;
@@ -7,6 +10,8 @@ use crate::isa::Baseline;
 use crate::loops::views::{lock, par_chunks, par_chunks2};
 use crate::parallel::GRAIN;
 use crate::simd::{Arith, Math, Number, Ordered, RealFloating};
+
+pub use sums::cumsum;
 
 /// How many (R, B) planes make a chunk that is worth a thread, in elements.
 fn grain(plane: usize) -> usize {

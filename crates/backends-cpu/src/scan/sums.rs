@@ -3,10 +3,9 @@
 use tensor_aten::Tensor;
 use tensor_core::{Bool, Complex, Result};
 
-use super::extents;
+use super::grain;
 use crate::isa::Isa;
 use crate::loops::views::{lock, par_chunks};
-use crate::parallel::GRAIN;
 use crate::simd::{Arith, Number, Value};
 
 /// Columns that are summed side by side.
@@ -104,14 +103,15 @@ fn scan_rows<T: Running>(out: &mut [T], x: &[T], r: usize) {
 
 /// `out[a, i, b] = sum of x[a, ..=i, b]`
 pub fn cumsum<I: Isa, T: Running>(out: &Tensor, x: &Tensor) -> Result<()> {
-    let (_, r, b) = extents(x);
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
-    let x = locked.read::<T>(0)?.dense();
+    let view = locked.read::<T>(0)?;
+    let (r, b) = (view.size(1), view.size(2));
+    let x = view.dense();
     let pitch = r * b;
     locked.write::<T>(0)?.with_dense(|out| {
         par_chunks::<I, T>(
             out,
-            pitch.max(GRAIN / pitch.max(1) * pitch),
+            grain(pitch),
             #[inline(always)]
             |start, part| {
                 // Chunks are whole (R, B) planes: the grain is a multiple of their size.
