@@ -39,10 +39,10 @@ type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
 #[inline]
 pub fn map<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(iter: &TensorIter, op: F) -> Result<()> {
     drive(iter, Out::DTYPES, In::DTYPES, &|addresses, n| {
-        // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for `n` elements,
-        // holding the storages' locks, of operands that the planner found equal or apart.
         I::run(
             #[inline(always)]
+            // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for `n`
+            // elements, holding the storages' locks, of operands that the planner found equal or apart.
             || unsafe { block::<I, In, Out, F>(op, addresses, n) },
         )
     })
