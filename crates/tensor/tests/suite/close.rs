@@ -1,8 +1,16 @@
 //! Comparing with recorded numbers.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use tensor::nn::StateDict;
 use tensor::prelude::*;
 use tensor::serialize;
+
+/// Keeps the default generator, which all tests share, to one of them until the guard is dropped: whoever draws takes it.
+pub fn generator() -> MutexGuard<'static, ()> {
+    static DEFAULT: Mutex<()> = Mutex::new(());
+    DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether two numbers are equal within a relative and an absolute tolerance.
 pub fn near(found: f64, expected: f64, rtol: f64, atol: f64) -> bool {

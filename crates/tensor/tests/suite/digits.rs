@@ -9,7 +9,7 @@ mod train;
 
 use tensor::prelude::*;
 
-use crate::close::{json, near, numbers};
+use crate::close::{generator, json, near, numbers};
 use data::Digits;
 use train::Network;
 
@@ -17,6 +17,7 @@ use train::Network;
 fn follows(network: &Network, evaluation: f64, few: i64) {
     let expected = &json("digits_runs.json")[network.name];
     let digits = Digits::load().unwrap();
+    let _generator = generator();
     manual_seed(0);
     let net = (network.build)().unwrap();
     assert_eq!(net.to_string(), expected["model"].as_str().unwrap());

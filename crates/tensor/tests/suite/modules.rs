@@ -10,7 +10,7 @@ use tensor::nn::{
 };
 use tensor::prelude::*;
 
-use crate::close::{assert_close, data, path};
+use crate::close::{assert_close, data, generator, path};
 
 /// How a module was made in Python.
 struct Recipe {
@@ -197,6 +197,7 @@ fn modules_compute_what_pytorch_does() {
     let cases = header.metadata().as_ref().unwrap();
     assert!(cases.len() >= 70, "{} cases", cases.len());
     let tensors = data(FILE);
+    let _generator = generator();
     for (case, facts) in cases {
         let facts = serde_json::from_str(facts).unwrap();
         if let Err(error) = check(case, &facts, &tensors) {

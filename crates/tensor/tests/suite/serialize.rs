@@ -4,6 +4,8 @@ use tensor::nn::StateDict;
 use tensor::prelude::*;
 use tensor::serialize;
 
+use crate::close::generator;
+
 fn state(tensors: impl IntoIterator<Item = (&'static str, Tensor)>) -> StateDict {
     tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
 }
@@ -47,7 +49,10 @@ fn models_go_through_files() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("model.safetensors");
     let build = || nn::sequential![nn::Linear::new(3, 4).unwrap(), nn::BatchNorm1d::new(4).unwrap()];
-    let (net, other) = (build(), build());
+    let (net, other) = {
+        let _generator = generator();
+        (build(), build())
+    };
     serialize::save_file(&net.state_dict().unwrap(), &file).unwrap();
     other.load_state_dict(&serialize::load_file(&file).unwrap()).unwrap();
     let x = Tensor::ones(&[2, 3], ()).unwrap();

@@ -6,12 +6,13 @@ use tensor::nn::{Linear, MSELoss, ReLU, Sequential, StateDict, Tanh};
 use tensor::optim::{Adam, AdamOptions, AdamW, AdamWOptions, Group, SGD, SgdOptions};
 use tensor::prelude::*;
 
-use crate::close::{assert_close, data, json, near, numbers};
+use crate::close::{assert_close, data, generator, json, near, numbers};
 
 #[test]
 fn one_step_of_an_mlp_has_pytorchs_numbers() {
     let expected = data("mlp_step.safetensors");
     let get = |name: &str| expected.get(name).unwrap();
+    let _generator = generator();
     manual_seed(0);
     let x = Tensor::randn(&[5, 2], ()).unwrap();
     let y = Tensor::randn(&[5, 1], ()).unwrap();
@@ -48,6 +49,7 @@ struct Problem {
 
 impl Problem {
     fn new() -> Self {
+        let _generator = generator();
         manual_seed(1234);
         let x = Tensor::randn(&[32, 6], ()).unwrap();
         let y = Tensor::randn(&[32, 3], ()).unwrap();

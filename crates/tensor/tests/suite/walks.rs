@@ -30,6 +30,7 @@ fn devices_do_not_mix() {
 
 #[test]
 fn a_step_with_autograd_and_one_by_hand() {
+    let _generator = crate::close::generator();
     mlp_step::main().unwrap();
     mlp_by_hand::main().unwrap();
 }
