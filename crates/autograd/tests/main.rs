@@ -1,11 +1,9 @@
-//! The engine on real operators: orders, errors, in-place writes, deep graphs.
+//! The engine on real operators: orders, errors, in-place writes.
 
 use tensor_backends_cpu as _;
 
 #[path = "suite/checkpoint.rs"]
 mod checkpoint;
-#[path = "suite/deep.rs"]
-mod deep;
 #[path = "suite/engine.rs"]
 mod engine;
 #[path = "suite/function.rs"]

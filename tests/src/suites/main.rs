@@ -6,6 +6,7 @@ mod arithmetic;
 mod bools;
 mod child;
 mod conformance;
+mod deep;
 mod dispatch_tables;
 mod edges;
 mod factories;
