@@ -49,6 +49,7 @@ mod searching;
 pub mod simd;
 mod softmax;
 mod sorting;
+mod special;
 mod triangular;
 mod unique;
 mod upsampling;

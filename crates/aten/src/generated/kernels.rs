@@ -1942,6 +1942,144 @@ pub fn sorting(device: Device) -> Result<&'static SortingKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("sorting", device))
 }
+/// The kernels of `special`: a column a dtype.
+pub struct SpecialKernels {
+    /// `airy_ai_cpu`
+    pub airy_ai: Columns<IterKernel>,
+    /// `bessel_j0_cpu`
+    pub bessel_j0: Columns<IterKernel>,
+    /// `bessel_j1_cpu`
+    pub bessel_j1: Columns<IterKernel>,
+    /// `bessel_y0_cpu`
+    pub bessel_y0: Columns<IterKernel>,
+    /// `bessel_y1_cpu`
+    pub bessel_y1: Columns<IterKernel>,
+    /// `chebyshev_polynomial_t_cpu`
+    pub chebyshev_polynomial_t: Columns<IterKernel>,
+    /// `chebyshev_polynomial_u_cpu`
+    pub chebyshev_polynomial_u: Columns<IterKernel>,
+    /// `chebyshev_polynomial_v_cpu`
+    pub chebyshev_polynomial_v: Columns<IterKernel>,
+    /// `chebyshev_polynomial_w_cpu`
+    pub chebyshev_polynomial_w: Columns<IterKernel>,
+    /// `erfcx_cpu`
+    pub erfcx: Columns<IterKernel>,
+    /// `hermite_polynomial_h_cpu`
+    pub hermite_polynomial_h: Columns<IterKernel>,
+    /// `hermite_polynomial_he_cpu`
+    pub hermite_polynomial_he: Columns<IterKernel>,
+    /// `laguerre_polynomial_l_cpu`
+    pub laguerre_polynomial_l: Columns<IterKernel>,
+    /// `legendre_polynomial_p_cpu`
+    pub legendre_polynomial_p: Columns<IterKernel>,
+    /// `log_ndtr_cpu`
+    pub log_ndtr: Columns<IterKernel>,
+    /// `modified_bessel_i0_cpu`
+    pub modified_bessel_i0: Columns<IterKernel>,
+    /// `modified_bessel_i1_cpu`
+    pub modified_bessel_i1: Columns<IterKernel>,
+    /// `modified_bessel_k0_cpu`
+    pub modified_bessel_k0: Columns<IterKernel>,
+    /// `modified_bessel_k1_cpu`
+    pub modified_bessel_k1: Columns<IterKernel>,
+    /// `scaled_modified_bessel_k0_cpu`
+    pub scaled_modified_bessel_k0: Columns<IterKernel>,
+    /// `scaled_modified_bessel_k1_cpu`
+    pub scaled_modified_bessel_k1: Columns<IterKernel>,
+    /// `shifted_chebyshev_polynomial_t_cpu`
+    pub shifted_chebyshev_polynomial_t: Columns<IterKernel>,
+    /// `shifted_chebyshev_polynomial_u_cpu`
+    pub shifted_chebyshev_polynomial_u: Columns<IterKernel>,
+    /// `shifted_chebyshev_polynomial_v_cpu`
+    pub shifted_chebyshev_polynomial_v: Columns<IterKernel>,
+    /// `shifted_chebyshev_polynomial_w_cpu`
+    pub shifted_chebyshev_polynomial_w: Columns<IterKernel>,
+    /// `spherical_bessel_j0_cpu`
+    pub spherical_bessel_j0: Columns<IterKernel>,
+}
+impl SpecialKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        airy_ai: Columns::NONE,
+        bessel_j0: Columns::NONE,
+        bessel_j1: Columns::NONE,
+        bessel_y0: Columns::NONE,
+        bessel_y1: Columns::NONE,
+        chebyshev_polynomial_t: Columns::NONE,
+        chebyshev_polynomial_u: Columns::NONE,
+        chebyshev_polynomial_v: Columns::NONE,
+        chebyshev_polynomial_w: Columns::NONE,
+        erfcx: Columns::NONE,
+        hermite_polynomial_h: Columns::NONE,
+        hermite_polynomial_he: Columns::NONE,
+        laguerre_polynomial_l: Columns::NONE,
+        legendre_polynomial_p: Columns::NONE,
+        log_ndtr: Columns::NONE,
+        modified_bessel_i0: Columns::NONE,
+        modified_bessel_i1: Columns::NONE,
+        modified_bessel_k0: Columns::NONE,
+        modified_bessel_k1: Columns::NONE,
+        scaled_modified_bessel_k0: Columns::NONE,
+        scaled_modified_bessel_k1: Columns::NONE,
+        shifted_chebyshev_polynomial_t: Columns::NONE,
+        shifted_chebyshev_polynomial_u: Columns::NONE,
+        shifted_chebyshev_polynomial_v: Columns::NONE,
+        shifted_chebyshev_polynomial_w: Columns::NONE,
+        spherical_bessel_j0: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("airy_ai", self.airy_ai.dtypes()), ("bessel_j0", self.bessel_j0.dtypes()),
+            ("bessel_j1", self.bessel_j1.dtypes()), ("bessel_y0", self.bessel_y0
+            .dtypes()), ("bessel_y1", self.bessel_y1.dtypes()),
+            ("chebyshev_polynomial_t", self.chebyshev_polynomial_t.dtypes()),
+            ("chebyshev_polynomial_u", self.chebyshev_polynomial_u.dtypes()),
+            ("chebyshev_polynomial_v", self.chebyshev_polynomial_v.dtypes()),
+            ("chebyshev_polynomial_w", self.chebyshev_polynomial_w.dtypes()), ("erfcx",
+            self.erfcx.dtypes()), ("hermite_polynomial_h", self.hermite_polynomial_h
+            .dtypes()), ("hermite_polynomial_he", self.hermite_polynomial_he.dtypes()),
+            ("laguerre_polynomial_l", self.laguerre_polynomial_l.dtypes()),
+            ("legendre_polynomial_p", self.legendre_polynomial_p.dtypes()), ("log_ndtr",
+            self.log_ndtr.dtypes()), ("modified_bessel_i0", self.modified_bessel_i0
+            .dtypes()), ("modified_bessel_i1", self.modified_bessel_i1.dtypes()),
+            ("modified_bessel_k0", self.modified_bessel_k0.dtypes()),
+            ("modified_bessel_k1", self.modified_bessel_k1.dtypes()),
+            ("scaled_modified_bessel_k0", self.scaled_modified_bessel_k0.dtypes()),
+            ("scaled_modified_bessel_k1", self.scaled_modified_bessel_k1.dtypes()),
+            ("shifted_chebyshev_polynomial_t", self.shifted_chebyshev_polynomial_t
+            .dtypes()), ("shifted_chebyshev_polynomial_u", self
+            .shifted_chebyshev_polynomial_u.dtypes()), ("shifted_chebyshev_polynomial_v",
+            self.shifted_chebyshev_polynomial_v.dtypes()),
+            ("shifted_chebyshev_polynomial_w", self.shifted_chebyshev_polynomial_w
+            .dtypes()), ("spherical_bessel_j0", self.spherical_bessel_j0.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `special`: what it submits.
+pub struct SpecialTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static SpecialKernels,
+}
+inventory::collect!(SpecialTable);
+/// The kernels of `special` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn special(device: Device) -> Result<&'static SpecialKernels> {
+    static FOUND: [OnceLock<Option<&'static SpecialKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<SpecialTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("special", device))
+}
 /// The kernels of `triangular`: a column a dtype.
 pub struct TriangularKernels {
     /// `tril_triu`
@@ -2156,6 +2294,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = sorting(device) {
         all.push(("sorting", table.coverage()));
+    }
+    if let Ok(table) = special(device) {
+        all.push(("special", table.coverage()));
     }
     if let Ok(table) = triangular(device) {
         all.push(("triangular", table.coverage()));

@@ -44,6 +44,7 @@ mod scan;
 mod searching;
 mod softmax;
 mod sorting;
+mod special;
 mod splitting;
 mod statistics;
 mod triangular;
@@ -95,6 +96,7 @@ pub mod op {
     pub use super::searching::op::*;
     pub use super::softmax::op::*;
     pub use super::sorting::op::*;
+    pub use super::special::op::*;
     pub use super::splitting::op::*;
     pub use super::statistics::op::*;
     pub use super::triangular::op::*;
@@ -147,6 +149,7 @@ pub mod ops {
     pub use super::searching::ops::*;
     pub use super::softmax::ops::*;
     pub use super::sorting::ops::*;
+    pub use super::special::ops::*;
     pub use super::splitting::ops::*;
     pub use super::statistics::ops::*;
     pub use super::triangular::ops::*;
@@ -200,6 +203,7 @@ pub mod wrappers {
     pub use super::searching::native::*;
     pub use super::softmax::native::*;
     pub use super::sorting::native::*;
+    pub use super::special::native::*;
     pub use super::splitting::native::*;
     pub use super::statistics::native::*;
     pub use super::triangular::native::*;
@@ -209,9 +213,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "34484a03bbe971c3";
+pub const STAMP: &str = "389e46ee4bc482e9";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2733;
+pub const KERNELS: usize = 2933;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

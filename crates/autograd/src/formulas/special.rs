@@ -22,12 +22,27 @@ pub fn sinc_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     ops::mul(grad, &conj(&without(&slope, &ops::eq_scalar(x, 0)?)?)?)
 }
 
-/// Gradient of `special_i1`: i0(x) - i1(x) / x, 1/2 at 0.
-pub fn i1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+/// `lower(x) - result / x`, the slope of a Bessel function of order 1; `limit` at 0.
+fn slope_of_order_1(lower: &Tensor, x: &Tensor, result: &Tensor, limit: f64) -> Result<Tensor> {
     let at_zero = ops::eq_scalar(x, 0)?;
     let safe = ops::masked_fill_scalar(x, &at_zero, 1)?;
-    let slope = ops::sub(&ops::i0(x)?, &ops::div(result, &safe)?, 1)?;
-    ops::mul(grad, &ops::masked_fill_scalar(&slope, &at_zero, 0.5)?)
+    let slope = ops::sub(lower, &ops::div(result, &safe)?, 1)?;
+    ops::masked_fill_scalar(&slope, &at_zero, limit)
+}
+
+/// Gradient of `special_i1` and `special_modified_bessel_i1`: i0(x) - i1(x) / x, 1/2 at 0.
+pub fn i1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &slope_of_order_1(&ops::i0(x)?, x, result, 0.5)?)
+}
+
+/// Gradient of `special_bessel_j1`: j0(x) - j1(x) / x, 1/2 at 0.
+pub fn bessel_j1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_j0(x)?, x, result, 0.5)?)
+}
+
+/// Gradient of `special_bessel_y1`: y0(x) - y1(x) / x, infinity at 0.
+pub fn bessel_y1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_y0(x)?, x, result, f64::INFINITY)?)
 }
 
 /// Gradient of `special_i1e`: i0e(x) - i1e(x) (sign(x) + 1 / x), 1/2 at 0.

@@ -31,6 +31,7 @@ mod scan;
 mod searching;
 mod softmax;
 mod sorting;
+mod special;
 mod triangular;
 mod unique;
 mod upsampling;

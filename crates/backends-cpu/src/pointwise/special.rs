@@ -404,7 +404,7 @@ fn inverse_erf_of_tail(p: f64) -> f64 {
 
 /// The modified Bessel function of order 0 or 1, times exp(-|x|) if `scaled`: the power series below 20, whose terms are all
 /// positive, the asymptotic series above.
-fn bessel_i<const ORDER: usize>(x: f64, scaled: bool) -> f64 {
+pub(crate) fn bessel_i<const ORDER: usize>(x: f64, scaled: bool) -> f64 {
     let a = x.abs();
     let order = ORDER as f64;
     let value = if a.is_nan() {
