@@ -61,7 +61,8 @@ pub fn for_new(text: &str, family: &str) -> Result<String, String> {
          crates/aten/src/native/{family}.rs (native: own)\n{native};\n\n\
          crates/aten/src/composite/{family}.rs (composite)\n{composite};\n\n\
          3. The kernel, crates/backends-cpu/src/{family}.rs, a function for all its dtypes:\n\n\
-         pub fn {stem}<I: Isa, T: Element>(iter: &TensorIter) -> Result<()>\n\n\
+         pub fn {stem}<I: Isa, T: Element>(iter: &TensorIter) -> Result<()>\n\
+         (element by element: its scalar body in `elementwise!`, which makes this function of it)\n\n\
          4. A formula of more than a line, crates/autograd/src/formulas/{family}.rs, from dispatched operators only.\n\n\
          5. cargo xtask codegen && cargo test -p tensor-codegen && cargo xtask conformance --filter '^{}'\n",
         schema.name
