@@ -205,12 +205,12 @@ pub struct Attention<'a> {
     pub weights: DType,
 }
 
-/// `out = softmax(scale * q @ k.t() + mask) @ v` for (b, h, l, d), (b, h, s, d), (b, h, s, d) of any strides, and the
-/// logarithm of each softmax's divisor (b, h, l).
+/// `out = softmax(scale * q @ k.t() + mask) @ v` for (b, h, l, d), (b, h, s, d), (b, h, s, d) whose last dimension has stride
+/// 1, and the logarithm of each softmax's divisor (b, h, l).
 pub type AttentionKernel =
     fn(out: &Tensor, logsumexp: &Tensor, q: &Tensor, k: &Tensor, v: &Tensor, attention: Attention<'_>) -> Result<()>;
 
-/// The gradients of q, k and v, contiguous, from `[grad, q, k, v, out, logsumexp]`.
+/// The gradients of q, k and v from `[grad, q, k, v, out, logsumexp]`, all but the last one with a last dimension of stride 1.
 pub type AttentionBackwardKernel =
     fn(grads: [&Tensor; 3], inputs: [&Tensor; 6], attention: Attention<'_>) -> Result<()>;
 

@@ -19,6 +19,15 @@ fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     ops::to_dtype(x, dtype, false, false, None)
 }
 
+/// In the dtype of the computation, the elements of a head side by side.
+fn heads(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    let x = cast(x, dtype)?;
+    let m = x.as_impl().metadata();
+    let side_by_side =
+        matches!((m.sizes.last(), m.strides.last()), (Some(&size), Some(&stride)) if size <= 1 || stride == 1);
+    if side_by_side { Ok(x) } else { ops::contiguous(&x, MemoryFormat::Contiguous) }
+}
+
 fn check_inputs(q: &Tensor, k: &Tensor, v: &Tensor, dropout_p: f64, mask: Option<&Tensor>) -> Result<()> {
     let dtype = q.dtype();
     check!(
@@ -82,7 +91,7 @@ pub fn _scaled_dot_product_flash_attention_for_cpu(
         let mask = wide_mask(attn_mask, query, key, dtype)?;
         let attention =
             Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale), weights: query.dtype() };
-        let (q, k, v) = (cast(query, dtype)?, cast(key, dtype)?, cast(value, dtype)?);
+        let (q, k, v) = (heads(query, dtype)?, heads(key, dtype)?, heads(value, dtype)?);
         if dtype == query.dtype() {
             kernel(&output.tensor, &logsumexp.tensor, &q, &k, &v, attention)?;
         } else {
@@ -119,7 +128,11 @@ pub fn _scaled_dot_product_flash_attention_for_cpu_backward(
     );
     let dtype = compute_dtype(query.dtype());
     let inputs = [grad_out, query, key, value, result, logsumexp];
-    let spec = |like: &Tensor| Spec::like(like.sizes(), like);
+    // As the inputs lie: what they are views of gets its gradient without a copy.
+    let spec = |like: &Tensor| {
+        let strides = strides::dense_like(like.sizes(), like.strides());
+        Spec { strides: Some(strides), ..Spec::like(like.sizes(), like) }
+    };
     let slots = [
         out.prepare(0, spec(query), &inputs)?,
         out.prepare(1, spec(key), &inputs)?,
@@ -131,9 +144,9 @@ pub fn _scaled_dot_product_flash_attention_for_cpu_backward(
         let attention =
             Attention { mask: mask.as_ref(), causal: is_causal, scale: scale_of(query, scale), weights: query.dtype() };
         let [g, q, k, v, o, lse] = inputs;
-        let wide =
-            [cast(g, dtype)?, cast(q, dtype)?, cast(k, dtype)?, cast(v, dtype)?, cast(o, dtype)?, cast(lse, dtype)?];
-        let wide = wide.each_ref();
+        let [g, q, k, v, o] =
+            [heads(g, dtype)?, heads(q, dtype)?, heads(k, dtype)?, heads(v, dtype)?, heads(o, dtype)?];
+        let wide = [&g, &q, &k, &v, &o, &cast(lse, dtype)?];
         let [a, b, c] = slots.each_ref().map(|slot| &slot.tensor);
         if dtype == query.dtype() {
             kernel([a, b, c], wide, attention)?;

@@ -245,6 +245,37 @@ impl<'a, T> MatMut<'a, T> {
         unsafe { *m.pointer.cast_mut().offset(at) = value }
     }
 
+    /// Writes row `i`, as many elements as fit.
+    ///
+    /// # Panics
+    /// When it is out of bounds.
+    #[inline(always)]
+    pub fn set_row(&mut self, i: usize, values: &[T])
+    where
+        T: Copy,
+    {
+        let n = values.len().min(self.cols());
+        if self.col_stride() != 1 {
+            for (j, &value) in values[..n].iter().enumerate() {
+                self.set(i, j, value);
+            }
+            return;
+        }
+        assert!(i < self.rows(), "row {i} of {}", self.rows());
+        let pointer = self.as_mut_ptr().wrapping_offset(i as isize * self.row_stride());
+        // SAFETY: stride 1: the row begins with `n` elements of the matrix, which is exclusive, one after the other.
+        unsafe { std::slice::from_raw_parts_mut(pointer, n) }.copy_from_slice(&values[..n]);
+    }
+
+    /// The matrix in blocks of `rows` rows, the last one with what is left.
+    pub fn row_blocks(self, rows: usize) -> impl Iterator<Item = MatMut<'a, T>> {
+        let (matrix, rows) = (self.matrix, rows.max(1));
+        (0..matrix.rows).step_by(rows).map(move |first| {
+            // Blocks are disjoint, and each is given once.
+            MatMut { matrix: matrix.rows_range(first, matrix.rows.min(first + rows)), _exclusive: PhantomData }
+        })
+    }
+
     /// Calls `f(first_row, first_col, block)` for blocks of at most `rows` by `cols`, in parallel.
     pub(crate) fn par_blocks(self, rows: usize, cols: usize, f: impl Fn(usize, usize, MatMut<'_, T>) + Sync)
     where
@@ -301,6 +332,19 @@ impl<T: Element> ViewMut<'_, T> {
         let pointer = self.as_view().as_ptr().cast_mut().wrapping_offset(start);
         // SAFETY: as `View::matrix`; the view is exclusive, and its indices are distinct elements.
         Ok(unsafe { MatMut::from_raw(pointer, rows, cols, rs, cs) })
+    }
+
+    /// All matrices over the last two dimensions, in the (row-major) order of the leading ones.
+    ///
+    /// # Errors
+    /// With less than two dimensions.
+    pub fn matrices_mut(&mut self) -> Result<Vec<MatMut<'_, T>>> {
+        let n = self.dim();
+        check!(n >= 2, "expected a tensor with at least 2 dimensions, got {n}");
+        let batch: i64 = self.sizes()[..n - 2].iter().product();
+        let view = self.as_view();
+        // The matrices of a batch are disjoint, and each is given once.
+        (0..batch as usize).map(|i| Ok(MatMut { matrix: view.matrix(i)?, _exclusive: PhantomData })).collect()
     }
 
     /// Calls `f(i, matrix)` for every matrix of the batch, in parallel, compiled for the level `I`. `work` is about how many

@@ -289,6 +289,15 @@ impl<'a, T: Element> View<'a, T> {
         self.is_contiguous().then(|| unsafe { std::slice::from_raw_parts(self.pointer, self.numel) })
     }
 
+    /// Everything from the first to the last element, what lies between rows included: for kernels that step over it.
+    pub fn span(&self) -> &'a [T] {
+        let last: i64 = self.sizes.iter().zip(self.strides).map(|(&n, &s)| (n - 1) * s).sum();
+        let len = if self.numel == 0 { 0 } else { last as usize + 1 };
+        // SAFETY: within the storage (checked by `lock`), initialised as all storages are, and written by nobody: `lock`
+        // holds the storage for reading and refuses outputs that begin before the last element and end after the first.
+        unsafe { std::slice::from_raw_parts(self.pointer, len) }
+    }
+
     /// The elements in row-major order; copied if they do not lie so.
     pub fn dense(&self) -> Dense<'a, T> {
         match self.slice() {

@@ -1,0 +1,267 @@
+//! Panels: matrices with [`LANES`] queries side by side, and their products with rows of keys and values.
+//!
+//! With the queries along the vector units, keys and values are read as they lie, one number for a vector of queries, and a
+//! softmax over keys is a fold down the rows. A tile of [`ROWS`] rows by a pair of vectors stays in registers; a pair's lanes are
+//! what causal attention skips by.
+//!
+//! A vector is an array as long as a register, handled as a whole, in loops over nothing else: so LLVM keeps it in one.
+
+use std::ops::Range;
+
+use super::scratch::take;
+use super::{Attend, Rows};
+use crate::isa::{Isa, Level};
+
+/// Queries of a panel. A multiple of every pair's width.
+pub const LANES: usize = 64;
+
+/// Rows of a tile.
+pub const ROWS: usize = 4;
+
+/// A row of a panel.
+pub type Lanes<T> = [T; LANES];
+
+/// Two vectors of `L` elements.
+pub type Pair<T, const L: usize> = [[T; L]; 2];
+
+/// The elements of a vector.
+pub const fn vector_width<I: Isa, T>() -> usize {
+    let bytes = match I::LEVEL {
+        Level::Baseline => 16,
+        Level::V3 => 32,
+        Level::V4 => 64,
+    };
+    bytes / size_of::<T>()
+}
+
+/// Takes a panel of some rows off a slice.
+#[inline(always)]
+pub fn take_panel<'a, T>(rest: &mut &'a mut [T], rows: usize) -> &'a mut [Lanes<T>] {
+    take(rest, rows * LANES).as_chunks_mut().0
+}
+
+/// Pair `g` of a row.
+#[inline(always)]
+pub fn pair<T: Copy, const L: usize>(row: &[T], g: usize) -> Pair<T, L> {
+    let vectors = row.as_chunks::<L>().0;
+    [vectors[2 * g], vectors[2 * g + 1]]
+}
+
+/// Sets pair `g` of a row.
+#[inline(always)]
+pub fn set_pair<T: Copy, const L: usize>(row: &mut [T], g: usize, [near, far]: Pair<T, L>) {
+    let vectors = row.as_chunks_mut::<L>().0;
+    vectors[2 * g] = near;
+    vectors[2 * g + 1] = far;
+}
+
+/// `f` of the elements of two vectors.
+#[inline(always)]
+pub fn zip<T: Attend, const L: usize>(mut x: [T; L], y: [T; L], f: impl Fn(T, T) -> T) -> [T; L] {
+    for l in 0..L {
+        x[l] = f(x[l], y[l]);
+    }
+    x
+}
+
+/// [`zip`] of pairs.
+#[inline(always)]
+pub fn zip_pairs<T: Attend, const L: usize>(x: Pair<T, L>, y: Pair<T, L>, f: impl Fn(T, T) -> T) -> Pair<T, L> {
+    [zip(x[0], y[0], &f), zip(x[1], y[1], &f)]
+}
+
+/// `sum + a * b`
+#[inline(always)]
+fn multiply<I: Isa, T: Attend, const L: usize>(sum: Pair<T, L>, a: T, b: Pair<T, L>) -> Pair<T, L> {
+    zip_pairs(
+        sum,
+        b,
+        #[inline(always)]
+        |sum, b| sum.mul_accumulate::<I>(a, b),
+    )
+}
+
+/// Calls `put(i, sums)` with `sums = sum_p a(p)[i] * b(p)` for each row `i` of a tile.
+#[inline(always)]
+fn tile<I: Isa, T: Attend, const L: usize>(
+    depth: Range<usize>,
+    a: impl Fn(usize) -> [T; ROWS],
+    b: impl Fn(usize) -> Pair<T, L>,
+    mut put: impl FnMut(usize, Pair<T, L>),
+) {
+    let mut sums = [[[T::ZERO; L]; 2]; ROWS];
+    for p in depth {
+        let (a, b) = (a(p), b(p));
+        // No loop: LLVM would vectorise it before it unrolls it.
+        sums[0] = multiply::<I, T, L>(sums[0], a[0], b);
+        sums[1] = multiply::<I, T, L>(sums[1], a[1], b);
+        sums[2] = multiply::<I, T, L>(sums[2], a[2], b);
+        sums[3] = multiply::<I, T, L>(sums[3], a[3], b);
+    }
+    put(0, sums[0]);
+    put(1, sums[1]);
+    put(2, sums[2]);
+    put(3, sums[3]);
+}
+
+/// `out[m][lane] = sum_p a[m][p] * b[p][lane]`, of pair `g` of the lanes the first `limits[g]` rows (in whole tiles).
+#[inline(always)]
+pub fn rows_by_panel<I: Isa, T: Attend, const L: usize>(
+    a: Rows<'_, T>,
+    b: &[Lanes<T>],
+    out: &mut [Lanes<T>],
+    limits: &[usize],
+) {
+    let (m, depth) = (out.len(), b.len());
+    for (quad, out) in out.chunks_mut(ROWS).enumerate() {
+        let first = quad * ROWS;
+        // Rows beyond the last one repeat it; their sums are dropped.
+        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a.row((first + r).min(m - 1))[..depth]);
+        for (g, &limit) in limits.iter().enumerate() {
+            if first >= limit {
+                continue;
+            }
+            tile::<I, T, L>(
+                0..depth,
+                #[inline(always)]
+                |p| rows.map(|row| row[p]),
+                #[inline(always)]
+                |p| pair(&b[p], g),
+                #[inline(always)]
+                |i, sums| {
+                    if let Some(out) = out.get_mut(i) {
+                        set_pair(out, g, sums);
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// `out[c][lane] = out[c][lane] * factors[lane] + sum_m a[m][c] * b[m][lane]`, of pair `g` of the lanes over the first
+/// `limits[g]` rows.
+#[inline(always)]
+pub fn columns_by_panel<I: Isa, T: Attend, const L: usize>(
+    a: Rows<'_, T>,
+    b: &[Lanes<T>],
+    out: &mut [Lanes<T>],
+    limits: &[usize],
+    factors: &Lanes<T>,
+) {
+    let cols = out.len();
+    for (g, &limit) in limits.iter().enumerate() {
+        let (b, factors) = (&b[..limit], pair::<T, L>(factors, g));
+        for (quad, out) in out.chunks_mut(ROWS).enumerate() {
+            let at: [usize; ROWS] = std::array::from_fn(|c| (quad * ROWS + c).min(cols - 1));
+            tile::<I, T, L>(
+                0..limit,
+                #[inline(always)]
+                |m| {
+                    let row = a.row(m);
+                    at.map(|c| row[c])
+                },
+                #[inline(always)]
+                |m| pair(&b[m], g),
+                #[inline(always)]
+                |i, sums| {
+                    if let Some(out) = out.get_mut(i) {
+                        let old = zip_pairs(pair(out, g), factors, T::mul);
+                        set_pair(out, g, zip_pairs(old, sums, T::add));
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// `out[m][c] += sum_lane a[m][lane] * b[lane][c]` over the first `lanes`; `b` and `out` have rows of `pitch` elements, a
+/// multiple of a pair. With a diagonal, the lanes before `m + diagonal` of row `m` are 0 or not set.
+#[inline(always)]
+pub fn panel_by_rows<I: Isa, T: Attend, const L: usize>(
+    a: &[Lanes<T>],
+    (lanes, diagonal): (usize, Option<isize>),
+    (b, out): (&[T], &mut [T]),
+    pitch: usize,
+) {
+    let m = a.len();
+    for (quad, out) in out[..m * pitch].chunks_mut(ROWS * pitch).enumerate() {
+        let first = quad * ROWS;
+        let rows: [&Lanes<T>; ROWS] = std::array::from_fn(|r| &a[(first + r).min(m - 1)]);
+        let begin = diagonal.map_or(0, |diagonal| (first as isize + diagonal).max(0) as usize);
+        for g in 0..pitch / (2 * L) {
+            tile::<I, T, L>(
+                begin.min(lanes)..lanes,
+                #[inline(always)]
+                |lane| rows.map(|row| row[lane]),
+                #[inline(always)]
+                |lane| pair(&b[lane * pitch..][..pitch], g),
+                #[inline(always)]
+                |i, sums| {
+                    if let Some(out) = out.get_mut(i * pitch..(i + 1) * pitch) {
+                        let old = pair(out, g);
+                        set_pair(out, g, zip_pairs(old, sums, T::add));
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// Calls `put(lanes, [row(r)[c], .., row(r + 3)[c]])` with row `c` of a panel's lanes `r..r + 4`, for all of its rows and every
+/// fourth lane. Lanes beyond the last of the `rows` repeat it.
+#[inline(always)]
+pub fn transpose<'a, T: Attend>(
+    panel: &mut [Lanes<T>],
+    (rows, lanes): (usize, usize),
+    row: impl Fn(usize) -> &'a [T],
+    put: impl Fn(&mut [T; ROWS], [T; ROWS]),
+) {
+    let cols = panel.len();
+    for first in (0..lanes).step_by(ROWS) {
+        let at = first / ROWS;
+        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &row((first + r).min(rows - 1))[..cols]);
+        let [r0, r1, r2, r3] = rows.map(|row| row.as_chunks::<ROWS>().0);
+        let (quads, rest) = panel.as_chunks_mut::<ROWS>();
+        for ((((to, r0), r1), r2), r3) in quads.iter_mut().zip(r0).zip(r1).zip(r2).zip(r3) {
+            for c in 0..ROWS {
+                put(&mut to[c].as_chunks_mut().0[at], [r0[c], r1[c], r2[c], r3[c]]);
+            }
+        }
+        for (to, c) in rest.iter_mut().zip(cols / ROWS * ROWS..) {
+            put(&mut to.as_chunks_mut().0[at], rows.map(|row| row[c]));
+        }
+    }
+}
+
+/// `to[c][r] = row(r)[c] * factor`
+#[inline(always)]
+pub fn pack<'a, T: Attend>(to: &mut [Lanes<T>], at: (usize, usize), row: impl Fn(usize) -> &'a [T], factor: T) {
+    transpose(
+        to,
+        at,
+        row,
+        #[inline(always)]
+        |to, values| *to = values.map(|x| x.mul(factor)),
+    );
+}
+
+/// `rows[r][c] = panel[c][first + r]`: the panel's queries `first..first + 4` as rows side by side.
+#[inline(always)]
+pub fn unpack<T: Attend>(panel: &[Lanes<T>], first: usize, rows: &mut [T]) {
+    let (cols, at) = (panel.len(), first / ROWS);
+    let (quads, rest) = panel.as_chunks::<ROWS>();
+    for (c, lanes) in rest.iter().enumerate() {
+        for r in 0..ROWS {
+            rows[r * cols + cols / ROWS * ROWS + c] = lanes[first + r];
+        }
+    }
+    let mut rows = rows;
+    let [r0, r1, r2, r3] = [(); ROWS].map(|()| take(&mut rows, cols).as_chunks_mut::<ROWS>().0);
+    for ((((from, r0), r1), r2), r3) in quads.iter().zip(r0).zip(r1).zip(r2).zip(r3) {
+        let [a, b, c, d]: [&[T; ROWS]; ROWS] = from.each_ref().map(|lanes| &lanes.as_chunks().0[at]);
+        *r0 = [a[0], b[0], c[0], d[0]];
+        *r1 = [a[1], b[1], c[1], d[1]];
+        *r2 = [a[2], b[2], c[2], d[2]];
+        *r3 = [a[3], b[3], c[3], d[3]];
+    }
+}
