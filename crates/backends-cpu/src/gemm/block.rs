@@ -1,0 +1,192 @@
+//! One block of a product, stretch after stretch of the inner dimension: the panels of `b` are packed once, then strip after
+//! strip of `a` is packed and meets all panels. What is packed next is fetched meanwhile.
+
+use super::ahead::Ahead;
+use super::pack::pack;
+use super::tile::{Place, Update, tile};
+use super::units::Units;
+use crate::loops::MatRef;
+use crate::simd::{Arith, Value};
+
+/// Bytes of a stretch of `b` that are not worth packing.
+const DIRECT: usize = 512 * 1024;
+
+/// Room for what a stretch packs: panels side by side, and a strip.
+pub(super) struct Packed<U> {
+    pub panels: *mut U,
+    pub strip: *mut U,
+}
+
+impl<U> Clone for Packed<U> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<U> Copy for Packed<U> {}
+
+/// `c = alpha * a @ b + beta * c` in stretches of `steps`. `next` is what is multiplied after `b`.
+///
+/// # Safety
+/// `room` is that of a stretch; `c` is a matrix of the caller's alone that fits `a` and `b`.
+pub(super) unsafe fn run<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
+    update: Update<U::Sum>,
+    a: MatRef<'_, U::In>,
+    (b, next): (MatRef<'_, U::In>, Option<MatRef<'_, U::In>>),
+    c: Place<T>,
+    room: Packed<U::Unit>,
+    steps: usize,
+) {
+    let (k, depth) = (a.cols(), steps * U::GROUP);
+    for start in (0..k).step_by(depth) {
+        let end = k.min(start + depth);
+        let update = if start == 0 { update } else { Update { beta: <U::Sum as Arith>::ONE, ..update } };
+        let next = if end < k { Some(b.rows_range(end, k)) } else { next };
+        let stretch = Stretch::<U> { a: a.cols_range(start, end), b: b.rows_range(start, end), next, room };
+        U::run(
+            #[inline(always)]
+            // SAFETY: forwarded from the caller.
+            || unsafe {
+                stretch.pack_panels::<R, L>();
+                stretch.multiply::<T, R, L>(update, c);
+            },
+        );
+    }
+}
+
+/// A stretch: its part of `a` and of `b`.
+struct Stretch<'a, U: Units> {
+    a: MatRef<'a, U::In>,
+    b: MatRef<'a, U::In>,
+    next: Option<MatRef<'a, U::In>>,
+    room: Packed<U::Unit>,
+}
+
+impl<U: Units> Stretch<'_, U> {
+    fn steps(&self) -> usize {
+        self.a.cols().div_ceil(U::GROUP)
+    }
+
+    /// True if panels stay where they are: in cache anyway, or read once.
+    fn stays<const R: usize>(&self) -> bool {
+        let bytes = (self.b.rows() * self.b.row_stride() as usize).saturating_mul(size_of::<U::Unit>());
+        U::as_is() && self.b.col_stride() == 1 && (self.a.rows() <= R || bytes <= DIRECT)
+    }
+
+    /// The panel of the columns `j..j + cols`, and the distance of its steps.
+    #[inline(always)]
+    fn panel<const L: usize>(&self, stays: bool, j: usize, cols: usize) -> (*const U::Unit, usize) {
+        if stays && cols % L == 0 {
+            (self.b.as_ptr().wrapping_add(j).cast(), self.b.row_stride() as usize)
+        } else {
+            (self.room.panels.wrapping_add(j * self.steps()), if cols > L { 2 * L } else { L })
+        }
+    }
+
+    /// # Safety
+    /// `room` is that of a stretch.
+    #[inline(always)]
+    unsafe fn pack_panels<const R: usize, const L: usize>(&self) {
+        let (b, n, k) = (self.b, self.b.cols(), self.b.rows());
+        let stays = self.stays::<R>();
+        // Where columns lie side by side, a few rows of all panels at a time: memory is read in long runs.
+        let some = if b.col_stride() == 1 { 8 * U::GROUP } else { k };
+        for start in (0..k).step_by(some) {
+            let depth = some.min(k - start);
+            for j in (0..n).step_by(2 * L) {
+                let cols = (2 * L).min(n - j);
+                if stays && cols % L == 0 {
+                    continue;
+                }
+                let at = start as isize * b.row_stride() + j as isize * b.col_stride();
+                let (from, to) = (b.as_ptr().wrapping_offset(at), self.room.panels.wrapping_add(j * self.steps()));
+                macro_rules! panel {
+                    ($one:literal $two:literal) => {
+                        // SAFETY: rows from `start` on of the columns `j..j + cols`, into their panel.
+                        unsafe {
+                            let (strides, step) = ((b.col_stride(), b.row_stride()), start / U::GROUP);
+                            if cols <= L {
+                                pack::<U, $one>(to.add(step * $one), from, strides, cols, depth);
+                            } else {
+                                pack::<U, $two>(to.add(step * $two), from, strides, cols, depth);
+                            }
+                        }
+                    };
+                }
+                if const { L == 16 } {
+                    panel!(16 32);
+                } else if const { L == 8 } {
+                    panel!(8 16);
+                } else if const { L == 4 } {
+                    panel!(4 8);
+                } else {
+                    panel!(2 4);
+                }
+            }
+        }
+    }
+
+    /// What is fetched during a tile: the next strip during the last one of a strip, parts of the next panels before that.
+    #[inline(always)]
+    fn ahead<const R: usize, const L: usize>(&self, stays: bool, i: usize, j: usize) -> Ahead<'_> {
+        let (m, last) = (self.a.rows(), (self.b.cols() - 1) / (2 * L));
+        if j / (2 * L) == last {
+            return if i + R < m { Ahead::rows(self.a.rows_range(i + R, m), R) } else { Ahead::nothing() };
+        }
+        let half = i / R * last + j / (2 * L);
+        match self.next {
+            Some(next) if !stays && half / 2 * 2 * L < next.cols() => {
+                let next = next.cols_range(half / 2 * 2 * L, next.cols()).t();
+                Ahead::rows(next, 2 * L).skip(half % 2 * self.steps())
+            }
+            _ => Ahead::nothing(),
+        }
+    }
+
+    /// # Safety
+    /// The panels are packed; `room` is that of a stretch; `c` is a matrix of the caller's alone that fits `a` and `b`.
+    #[inline(always)]
+    unsafe fn multiply<T: Value<Op = U::Sum>, const R: usize, const L: usize>(
+        &self,
+        update: Update<U::Sum>,
+        c: Place<T>,
+    ) {
+        let (a, m, n, k, steps) = (self.a, self.a.rows(), self.b.cols(), self.a.cols(), self.steps());
+        let (stays, strip) = (self.stays::<R>(), self.room.strip);
+        for i in (0..m).step_by(R) {
+            let rows = R.min(m - i);
+            macro_rules! strip {
+                ($r:literal) => {
+                    // SAFETY: rows `i..i + rows` of `a` and of `c`, against panels that are packed, or lie in `b`.
+                    unsafe {
+                        let from = a.as_ptr().offset(i as isize * a.row_stride());
+                        pack::<U, $r>(strip, from, (a.row_stride(), a.col_stride()), rows, k);
+                        for j in (0..n).step_by(2 * L) {
+                            let size = (rows, (2 * L).min(n - j));
+                            let panel = self.panel::<L>(stays, j, size.1);
+                            let at = c.at.offset(i as isize * c.row_stride + j as isize * c.col_stride);
+                            let (c, ahead) = (Place { at, ..c }, self.ahead::<R, L>(stays, i, j));
+                            if size.1 > L {
+                                tile::<U, T, $r, 2, L>(steps, strip, panel, ahead, update, c, size);
+                            } else {
+                                tile::<U, T, $r, 1, L>(steps, strip, panel, ahead, update, c, size);
+                            }
+                        }
+                    }
+                };
+            }
+            if rows == 1 {
+                strip!(1);
+            } else if rows == 2 {
+                strip!(2);
+            } else if const { R == 4 } || rows <= 4 {
+                strip!(4);
+            } else if const { R == 6 } {
+                strip!(6);
+            } else if rows <= 8 {
+                strip!(8);
+            } else {
+                strip!(12);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Packing: a strip or a panel of an operand, its lanes side by side for each step of the inner dimension.
+
+use super::units::Units;
+
+/// Packs `lanes <= W` rows of an operand, or columns, over `depth` elements of the inner dimension: `to[q * W + l]` is unit `q`
+/// of lane `l`. What lies beyond the last lane is of no particular value.
+///
+/// # Safety
+/// `from[l * lane_stride + p * depth_stride]` is valid for reads for all lanes and `p < depth`, `to[..]` for writes of
+/// `depth.div_ceil(GROUP) * W` units; `lanes > 0`.
+#[inline(never)]
+pub(super) unsafe fn pack<U: Units, const W: usize>(
+    to: *mut U::Unit,
+    from: *const U::In,
+    strides: (isize, isize),
+    lanes: usize,
+    depth: usize,
+) {
+    U::run(
+        #[inline(always)]
+        // SAFETY: forwarded from the caller.
+        || unsafe { body::<U, W>(to, from, strides, lanes, depth) },
+    );
+}
+
+#[inline(always)]
+unsafe fn body<U: Units, const W: usize>(
+    to: *mut U::Unit,
+    from: *const U::In,
+    (lane_stride, depth_stride): (isize, isize),
+    lanes: usize,
+    depth: usize,
+) {
+    let whole = depth / U::GROUP;
+    let group = U::GROUP as isize;
+    // SAFETY: lanes below `lanes`, whole units below `whole`.
+    let unit = |l: usize, q: usize| unsafe {
+        U::gather(from.offset(l as isize * lane_stride + q as isize * group * depth_stride), depth_stride)
+    };
+    if lane_stride == 1 && lanes == W {
+        for q in 0..whole {
+            // SAFETY: unit `q < whole` of `W` lanes side by side.
+            unsafe {
+                let from = from.offset(q as isize * group * depth_stride);
+                let row: [U::Unit; W] = std::array::from_fn(|l| U::gather(from.add(l), depth_stride));
+                to.add(q * W).cast::<[U::Unit; W]>().write(row);
+            }
+        }
+    } else if depth_stride == 1 && W % 4 == 0 {
+        // Blocks of four lanes and four units are turned in registers, a cache line of each lane at a time. Lanes beyond the last
+        // one repeat it.
+        let line = if W > 16 { 16 } else { whole.max(1) };
+        let lane = |l: usize| {
+            // SAFETY: the lane is clamped to those that exist.
+            unsafe { from.offset(l.min(lanes - 1) as isize * lane_stride) }
+        };
+        for start in (0..whole).step_by(line) {
+            let end = whole.min(start + line);
+            for first in (0..W).step_by(4) {
+                let rows = [lane(first), lane(first + 1), lane(first + 2), lane(first + 3)];
+                let mut q = start;
+                while q + 4 <= end {
+                    // SAFETY: units `q..q + 4` of four lanes, and of four steps.
+                    unsafe {
+                        let block: [[U::Unit; 4]; 4] =
+                            rows.map(|row| std::array::from_fn(|j| U::gather(row.add((q + j) * U::GROUP), 1)));
+                        for (j, turned) in transposed(block).into_iter().enumerate() {
+                            to.add((q + j) * W + first).cast::<[U::Unit; 4]>().write(turned);
+                        }
+                    }
+                    q += 4;
+                }
+                for q in q..end {
+                    for (i, row) in rows.into_iter().enumerate() {
+                        // SAFETY: unit `q < whole` of a lane.
+                        unsafe { to.add(q * W + first + i).write(U::gather(row.add(q * U::GROUP), 1)) };
+                    }
+                }
+            }
+        }
+    } else {
+        for q in 0..whole {
+            for l in 0..lanes {
+                // SAFETY: `q < whole`, `l < lanes <= W`.
+                unsafe { to.add(q * W + l).write(unit(l, q)) };
+            }
+            for l in lanes..W {
+                // SAFETY: `q < whole`, `l < W`.
+                unsafe { to.add(q * W + l).write(U::ZERO) };
+            }
+        }
+    }
+    if whole * U::GROUP < depth {
+        for l in 0..W {
+            let at = l.min(lanes - 1) as isize * lane_stride + (whole * U::GROUP) as isize * depth_stride;
+            // SAFETY: the element `whole * GROUP < depth` of a lane that exists, into the last unit.
+            unsafe { to.add(whole * W + l).write(U::gather_one(from.offset(at))) };
+        }
+    }
+}
+
+/// The transposed block.
+#[inline(always)]
+fn transposed<T: Copy>(block: [[T; 4]; 4]) -> [[T; 4]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128, __m128d, _MM_TRANSPOSE4_PS, _mm_unpackhi_pd, _mm_unpacklo_pd};
+        use std::mem::transmute_copy;
+        if const { size_of::<T>() == 4 } {
+            // SAFETY: the two types have one size, and every bit pattern is a value of both; SSE is part of x86-64.
+            return unsafe {
+                let [mut a, mut b, mut c, mut d]: [__m128; 4] = transmute_copy(&block);
+                _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+                transmute_copy(&[a, b, c, d])
+            };
+        }
+        if const { size_of::<T>() == 8 } {
+            // SAFETY: as above.
+            return unsafe {
+                let [[a, e], [b, f], [c, g], [d, h]]: [[__m128d; 2]; 4] = transmute_copy(&block);
+                let (low, high) = (|x, y| _mm_unpacklo_pd(x, y), |x, y| _mm_unpackhi_pd(x, y));
+                let turned = [
+                    [low(a, b), low(c, d)],
+                    [high(a, b), high(c, d)],
+                    [low(e, f), low(g, h)],
+                    [high(e, f), high(g, h)],
+                ];
+                transmute_copy(&turned)
+            };
+        }
+    }
+    std::array::from_fn(|j| std::array::from_fn(|i| block[i][j]))
+}

@@ -1,0 +1,114 @@
+//! The product of matrices, split into blocks of the result for the threads.
+
+use std::any::TypeId;
+
+use super::block::{self, Packed};
+use super::scratch;
+use super::tile::{Place, Update, update_row};
+use super::units::Units;
+use crate::loops::{MatMut, MatRef};
+use crate::parallel::get_num_threads;
+use crate::simd::{Arith, Value};
+
+/// Panels of a block: what is packed of `b` at a time stays in the second-level cache.
+const PANELS: usize = 8;
+
+/// Bytes of a lane that are packed at a time: a strip stays in the first-level cache.
+const STRETCH: usize = 2048;
+
+/// Rows of a block whose sums are kept apart from the result.
+const APART: usize = 480;
+
+/// Multiplications that are worth a thread.
+const WORTH: usize = 64 * 64 * 64;
+
+/// Steps of a stretch of the inner dimension: about equal ones, a multiple of 8. They depend on `k` alone, as results do.
+fn stretch<U: Units>(k: usize) -> usize {
+    let units = k.div_ceil(U::GROUP);
+    let parts = units.div_ceil(STRETCH / size_of::<U::Unit>());
+    units.div_ceil(parts).next_multiple_of(8)
+}
+
+/// Strips and panels of a block: those with which the threads are done first.
+fn grid(strips: usize, panels: usize, threads: usize) -> (usize, usize) {
+    if threads <= 1 {
+        return (strips, panels.div_ceil(panels.div_ceil(PANELS)));
+    }
+    let mut best = (usize::MAX, (strips, panels.min(PANELS)));
+    for down in (0..).flat_map(|s| [2usize << s, 3 << s]).take_while(|&d| d <= 4 * threads).chain([1]) {
+        let rows = strips.div_ceil(down);
+        for cols in 1..=panels.min(PANELS) {
+            let blocks = strips.div_ceil(rows) * panels.div_ceil(cols);
+            // The cycles of a step: of tiles, and of packing panels and strips.
+            let cost = blocks.div_ceil(threads) * (24 * rows * cols + 8 * cols + 3 * rows);
+            best = best.min((cost, (rows, cols)));
+        }
+    }
+    best.1
+}
+
+/// `c = alpha * a @ b + beta * c`, in tiles of `R` rows by two vectors of `L` lanes.
+pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
+    alpha: U::Sum,
+    a: MatRef<'_, U::In>,
+    b: MatRef<'_, U::In>,
+    beta: U::Sum,
+    c: MatMut<'_, T>,
+) {
+    if c.row_stride() == 1 && c.col_stride() != 1 {
+        // Tiles are written along their vectors.
+        return product::<U, T, R, L>(alpha, b.t(), a.t(), beta, c.t());
+    }
+    let (m, n, k) = (a.rows(), b.cols(), a.cols());
+    let threads = get_num_threads().min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
+    let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), threads);
+    let apart = k > stretch::<U>(k) * U::GROUP && TypeId::of::<T>() != TypeId::of::<T::Op>();
+    let (rows, cols) = (if apart { (strips * R).min(APART) } else { strips * R }, panels * 2 * L);
+    c.par_blocks(rows, cols, |i, j, mut c| {
+        let end = j + c.cols();
+        // What this thread multiplies next, if all are equally fast.
+        let next = j + threads * cols;
+        let next = (c.rows() == m && next < n).then(|| b.cols_range(next, n));
+        let (a, b) = (a.rows_range(i, i + c.rows()), b.cols_range(j, end));
+        one::<U, T, R, L>(Update { alpha, beta }, a, (b, next), &mut c, apart);
+    });
+}
+
+/// [`product`] of one block, on this thread, with its sums in the result or apart.
+fn one<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
+    update: Update<U::Sum>,
+    a: MatRef<'_, U::In>,
+    (b, next): (MatRef<'_, U::In>, Option<MatRef<'_, U::In>>),
+    c: &mut MatMut<'_, T>,
+    apart: bool,
+) {
+    let (rows, cols) = (c.rows(), c.cols());
+    let steps = stretch::<U>(a.cols());
+    let panels = steps * cols.next_multiple_of(2 * L);
+    let packed = ((panels + steps * R) * size_of::<U::Unit>()).next_multiple_of(64);
+    let sums = if apart { rows * cols * size_of::<U::Sum>() } else { 0 };
+    let place = Place { at: c.as_mut_ptr(), row_stride: c.row_stride(), col_stride: c.col_stride() };
+    scratch::with(packed + sums, |buffer| {
+        let room = Packed { panels: buffer.cast::<U::Unit>(), strip: buffer.cast::<U::Unit>().wrapping_add(panels) };
+        // SAFETY: `room` has a stretch's panels and strip; `place` is `c`, or as large and in the scratch alone; both fit `a`
+        // and `b`, whose shapes the caller of `gemm` has seen checked.
+        unsafe {
+            if !apart {
+                return block::run::<U, T, R, L>(update, a, (b, next), place, room, steps);
+            }
+            let sums = buffer.add(packed).cast::<U::Sum>();
+            let whole = Update { alpha: <U::Sum as Arith>::ONE, beta: <U::Sum as Arith>::ZERO };
+            let apart = Place { at: sums, row_stride: cols as isize, col_stride: 1 };
+            block::run::<U, U::Sum, R, L>(whole, a, (b, next), apart, room, steps);
+            let sums = std::slice::from_raw_parts(sums, rows * cols);
+            U::run(
+                #[inline(always)]
+                || {
+                    for (i, sums) in sums.chunks(cols).enumerate() {
+                        update_row(sums, update, place.at.offset(i as isize * place.row_stride), place.col_stride);
+                    }
+                },
+            );
+        }
+    });
+}

@@ -1,0 +1,174 @@
+//! The tile: a few rows by one or two vectors of the result, summed in registers over a stretch of the inner dimension.
+
+use std::mem::MaybeUninit;
+
+use super::ahead::Ahead;
+use super::blend;
+use super::units::Units;
+use crate::simd::{Arith, Value};
+
+/// `c = alpha * sum + beta * c`
+#[derive(Clone, Copy)]
+pub(super) struct Update<S> {
+    pub alpha: S,
+    pub beta: S,
+}
+
+/// A part of the result: where it begins, and its strides.
+pub(super) struct Place<T> {
+    pub at: *mut T,
+    pub row_stride: isize,
+    pub col_stride: isize,
+}
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Place<T> {}
+
+/// Updates `rows <= R` by `cols <= V * L` elements of `c` with the product of a packed strip, `steps` times `R` units, and a
+/// panel, `steps` times `V * L` units at some distance from each other. A function of its own: the sums are to have all
+/// registers.
+///
+/// # Safety
+/// The strip and the panel are as said, and the elements of `c` valid for reads and writes, by this call alone.
+#[inline(never)]
+pub(super) unsafe fn tile<U: Units, T: Value<Op = U::Sum>, const R: usize, const V: usize, const L: usize>(
+    steps: usize,
+    strip: *const U::Unit,
+    panel: (*const U::Unit, usize),
+    ahead: Ahead<'_>,
+    update: Update<U::Sum>,
+    c: Place<T>,
+    size: (usize, usize),
+) {
+    U::run(
+        #[inline(always)]
+        // SAFETY: forwarded from the caller.
+        || unsafe {
+            let sums = sums::<U, R, V, L>(steps, strip, panel, ahead);
+            if size == (R, V * L) && c.col_stride == 1 {
+                whole(sums, update, c);
+            } else {
+                // A copy: sums whose address is taken would not stay in registers.
+                let mut copy = MaybeUninit::uninit();
+                let copy: &mut [[[U::Sum; L]; V]; R] = copy.write(sums);
+                edge::<U, T>(copy.as_flattened().as_flattened(), V * L, update, c, size);
+            }
+        },
+    );
+}
+
+/// # Safety
+/// As of [`tile`].
+#[inline(always)]
+unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize>(
+    steps: usize,
+    strip: *const U::Unit,
+    (panel, distance): (*const U::Unit, usize),
+    ahead: Ahead<'_>,
+) -> [[[U::Sum; L]; V]; R] {
+    let mut sums = [[[<U::Sum as Arith>::ZERO; L]; V]; R];
+    for p in 0..steps {
+        ahead.fetch(p);
+        // SAFETY: step `p < steps` of the panel: `V * L` units.
+        let y = unsafe { panel.add(p * distance).cast::<[[U::Unit; L]; V]>().read_unaligned() };
+        // No loop over the rows: LLVM might take them for the lanes of a vector.
+        macro_rules! rows {
+            ($($r:literal)*) => { $(
+                if $r < R {
+                    // SAFETY: step `p < steps` of the strip: `R` units.
+                    let x = unsafe { *strip.add(p * R + $r) };
+                    for v in 0..V {
+                        U::accumulate(&mut sums[$r][v], x, &y[v]);
+                    }
+                }
+            )* };
+        }
+        rows!(0 1 2 3 4 5 6 7 8 9 10 11);
+    }
+    sums
+}
+
+/// The update of a whole tile whose rows are elements side by side.
+///
+/// # Safety
+/// As of [`tile`].
+#[inline(always)]
+unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
+    sums: [[[T::Op; L]; V]; R],
+    update: Update<T::Op>,
+    c: Place<T>,
+) {
+    let row = |r: usize, v: usize| c.at.wrapping_offset(r as isize * c.row_stride).wrapping_add(v * L).cast::<[T; L]>();
+    let (alpha, beta) = (update.alpha, update.beta);
+    if beta == <T::Op as Arith>::ZERO {
+        for r in 0..R {
+            for v in 0..V {
+                // SAFETY: `L` elements of row `r` of `c`, side by side.
+                unsafe { *row(r, v) = sums[r][v].map(|sum| T::down(alpha.mul(sum))) };
+            }
+        }
+    } else {
+        for r in 0..R {
+            for v in 0..V {
+                // SAFETY: as above.
+                unsafe {
+                    let old = *row(r, v);
+                    *row(r, v) = std::array::from_fn(|l| blend(alpha, sums[r][v][l], beta, old[l]));
+                }
+            }
+        }
+    }
+}
+
+/// The update of what is no whole tile, or lies in memory otherwise.
+///
+/// # Safety
+/// As of [`tile`].
+#[inline(never)]
+unsafe fn edge<U: Units, T: Value<Op = U::Sum>>(
+    sums: &[U::Sum],
+    width: usize,
+    update: Update<U::Sum>,
+    c: Place<T>,
+    (rows, cols): (usize, usize),
+) {
+    U::run(
+        #[inline(always)]
+        || {
+            for (r, sums) in sums.chunks(width).take(rows).enumerate() {
+                // SAFETY: row `r` of `c`.
+                unsafe { update_row(&sums[..cols], update, c.at.offset(r as isize * c.row_stride), c.col_stride) };
+            }
+        },
+    );
+}
+
+/// Updates elements that lie `stride` apart.
+///
+/// # Safety
+/// There are as many as sums, valid for reads and writes.
+#[inline(always)]
+pub(super) unsafe fn update_row<T: Value>(sums: &[T::Op], update: Update<T::Op>, to: *mut T, stride: isize) {
+    let (alpha, beta) = (update.alpha, update.beta);
+    if stride != 1 {
+        for (j, &sum) in sums.iter().enumerate() {
+            // SAFETY: forwarded from the caller.
+            unsafe {
+                let to = to.offset(j as isize * stride);
+                *to = blend(alpha, sum, beta, *to);
+            }
+        }
+    } else {
+        // SAFETY: forwarded from the caller.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, sums.len()) };
+        if beta == <T::Op as Arith>::ZERO {
+            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = T::down(alpha.mul(sum)));
+        } else {
+            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = blend(alpha, sum, beta, *to));
+        }
+    }
+}
