@@ -4,7 +4,9 @@
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, group_channels, images, positions, scatter, taps};
-use super::{Conv, MatMut, depthwise, forward, multiply, scratch};
+use super::direct::{self, Weights};
+use super::geometry::Plan;
+use super::{Conv, MatMut, forward, multiply, scratch};
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
 
@@ -46,6 +48,11 @@ fn divisor(n: usize, most: usize) -> usize {
 
 /// The images whose windows made the results.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: Option<&[T]>) {
+    if !s.channels_last && !columns::is_pointwise(s) {
+        let (ins, taps) = (group_channels(s).0, taps(s));
+        let w = Weights { elements: w, out_stride: taps, in_stride: ins * taps };
+        return direct::run::<I, T>(&Plan::adjoint(s), x, y, &w, bias);
+    }
     if s.stride == [1; 3] {
         let turned = turned_shape(s);
         scratch::with(w.len(), |weights| {
@@ -53,9 +60,6 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: 
             forward::run::<I, T>(&turned, x, y, weights, bias);
         });
         return;
-    }
-    if depthwise::applies(s) && !s.channels_last && s.in_channels == s.out_channels {
-        return depthwise::adjoint::<I, T>(s, x, y, w, bias);
     }
     let ((ins, outs), plane) = (group_channels(s), s.image.iter().product::<usize>());
     let work = plane * outs * depth(s);

@@ -1,10 +1,14 @@
-//! Convolutions of one channel a group: sums along lines of the image, without columns and products of matrices.
+//! Convolutions of one channel a group where they need loops of their own: the weights' gradient, in sums along the lines, and
+//! the forward pass where channels come last. The others are [`direct`](super::direct).
 
 use tensor_aten::kernels::ConvShape;
 
-use super::Conv;
-use super::columns::{Segment, group_channels, segments, taps};
+use super::columns::{group_channels, taps};
+use super::geometry::{Layout, Plan};
+use super::lanes::{dots, map_line};
+use super::{Conv, scratch};
 use crate::isa::Isa;
+use crate::loops::fold;
 use crate::loops::views::par_rows;
 
 /// True for convolutions of one channel a group. Where channels come last, for those with one result a group.
@@ -17,47 +21,9 @@ fn plane(sizes: [usize; 3]) -> usize {
     sizes.iter().product()
 }
 
-/// `out[j] += v * line[j * step]`
-#[inline(always)]
-fn add_line<I: Isa, T: Conv>(out: &mut [T], line: &[T], step: usize, v: T) {
-    if step == 1 {
-        for (o, &x) in out.iter_mut().zip(line) {
-            *o = o.mul_accumulate::<I>(x, v);
-        }
-    } else {
-        for (o, &x) in out.iter_mut().zip(line.iter().step_by(step)) {
-            *o = o.mul_accumulate::<I>(x, v);
-        }
-    }
-}
-
-/// `y[n, o, p] = bias[o] + sum_k w[o, k] * x[n, o / m, p * stride + k * dilation - padding]`
-pub fn forward<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
-    if s.channels_last {
-        return forward_last::<I, T>(s, y, x, w, bias);
-    }
-    let (taps, image, result) = (taps(s), plane(s.image), plane(s.result));
-    let many = group_channels(s).1;
-    par_rows::<I, T>(
-        y,
-        s.batch * s.out_channels,
-        result * taps,
-        #[inline(always)]
-        |row, y| {
-            let o = row % s.out_channels;
-            let x = &x[(row / s.out_channels * s.in_channels + o / many) * image..][..image];
-            y.fill(bias.map_or(T::ZERO, |bias| bias[o]));
-            for (tap, &w) in w[o * taps..][..taps].iter().enumerate() {
-                segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                    add_line::<I, T>(&mut y[inside], x.get(at..).unwrap_or_default(), s.stride[2], w);
-                });
-            }
-        },
-    );
-}
-
-/// The same over (N, D, H, W, C): a line of channels at a time.
-fn forward_last<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
+/// `y[n, o, p] = bias[o] + sum_k w[o, k] * x[n, o, p * stride + k * dilation - padding]` over (N, D, H, W, C): a line of channels
+/// at a time.
+pub fn forward_last<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
     let (taps, result, channels) = (taps(s), plane(s.result), s.out_channels);
     // (taps, channels)
     let turned: Vec<T> = (0..taps * channels).map(|i| w[i % channels * taps + i / channels]).collect();
@@ -92,70 +58,79 @@ fn forward_last<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], b
     );
 }
 
-/// `x[n, c, q] = bias[c] + sum_{k, p: p * stride + k * dilation - padding = q} w[c, k] * y[n, c, p]`
-pub fn adjoint<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: Option<&[T]>) {
-    let (taps, result) = (taps(s), plane(s.result));
-    par_rows::<I, T>(
-        x,
-        s.batch * s.in_channels,
-        result * taps,
-        #[inline(always)]
-        |row, x| {
-            let c = row % s.in_channels;
-            let y = &y[row * result..][..result];
-            x.fill(bias.map_or(T::ZERO, |bias| bias[c]));
-            for (tap, &w) in w[c * taps..][..taps].iter().enumerate() {
-                segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                    let x = x.get_mut(at..).unwrap_or_default();
-                    for (x, &y) in x.iter_mut().step_by(s.stride[2]).zip(&y[inside]) {
-                        *x = x.mul_accumulate::<I>(y, w);
-                    }
-                });
-            }
-        },
-    );
-}
-
-/// `w[o, k] = sum_{n, p} y[n, o, p] * x[n, o / m, p * stride + k * dilation - padding]`
-pub fn weight<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
-    let (taps, image, result) = (taps(s), plane(s.image), plane(s.result));
-    let many = group_channels(s).1;
+/// `w[o, k] = sum_{n, p} y[n, o, p] * x[n, o / m, p * stride + k * dilation - padding]` over (N, C, D, H, W).
+pub fn weight<I: Isa, T: Conv, const L: usize>(plan: &Plan, w: &mut [T], x: &[T], y: &[T]) {
+    let taps = plan.taps();
     par_rows::<I, T>(
         w,
-        s.out_channels,
-        s.batch * result * taps,
+        plan.groups * plan.outs,
+        plan.batch * plan.out_plane() * (taps / L + 4),
         #[inline(always)]
         |o, w| {
-            for (tap, w) in w.iter_mut().enumerate() {
-                let mut sum = T::ZERO;
-                for n in 0..s.batch {
-                    let x = &x[(n * s.in_channels + o / many) * image..][..image];
-                    let y = &y[(n * s.out_channels + o) * result..][..result];
-                    segments(s, 0..result, tap, |Segment { inside, at, .. }| {
-                        let line = x.get(at..).unwrap_or_default();
-                        sum = sum.add(dot_line::<I, T>(&y[inside], line, s.stride[2]));
-                    });
-                }
-                *w = sum;
+            let mut sums = vec![[T::ZERO; L]; taps.next_multiple_of(ROWS)];
+            for depth in 0..plan.axes[0].out {
+                add_plane::<I, T, L>(plan, depth, o, &mut sums, x, y);
+            }
+            for (w, sums) in w.iter_mut().zip(&sums) {
+                *w = fold(sums, T::ZERO, T::add, T::add);
             }
         },
     );
 }
 
-/// `sum_j y[j] * line[j * step]`, in sixteen running sums.
+/// Rows that are multiplied with one line of results at once: those of most kernels.
+const ROWS: usize = 9;
+
+/// Adds what one plane of results of all images gives to the weights of a channel.
 #[inline(always)]
-fn dot_line<I: Isa, T: Conv>(y: &[T], line: &[T], step: usize) -> T {
-    let mut sums = [T::ZERO; 16];
-    if step == 1 {
-        for (y, x) in y.chunks(16).zip(line.chunks(16)) {
-            for ((sum, &y), &x) in sums.iter_mut().zip(y).zip(x) {
-                *sum = sum.mul_accumulate::<I>(y, x);
-            }
-        }
-    } else {
-        for (i, (&y, &x)) in y.iter().zip(line.iter().step_by(step)).enumerate() {
-            sums[i % 16] = sums[i % 16].mul_accumulate::<I>(y, x);
-        }
+fn add_plane<I: Isa, T: Conv, const L: usize>(
+    plan: &Plan,
+    depth: usize,
+    o: usize,
+    sums: &mut [[T; L]],
+    x: &[T],
+    y: &[T],
+) {
+    let plane = plan.axes[1].out * plan.axes[2].out;
+    let images = (2048 / plane.max(1)).clamp(1, plan.batch.max(1));
+    for image in (0..plan.batch).step_by(images) {
+        let images = images.min(plan.batch - image);
+        let layout = Layout::new(plan, plan.part(images, depth, depth * plane..(depth + 1) * plane));
+        let Some(results) = layout.results().next() else { return };
+        let rows = results.rows(0..1);
+        let (size, positions) = (layout.len(1, L), layout.positions().next_multiple_of(L));
+        scratch::with(
+            size + positions,
+            #[inline(always)]
+            |buffer: &mut [T]| {
+                let (laid, spread) = buffer.split_at_mut(size);
+                layout.gather(x, image, o / plan.outs..o / plan.outs + 1, T::ZERO, laid);
+                spread.fill(T::ZERO);
+                results.lines(
+                    #[inline(always)]
+                    |i, first, _, n, position| {
+                        let row = (image + i) * plan.groups * plan.outs + o;
+                        let line = &y[row * plan.out_plane() + depth * plane + first..][..n];
+                        map_line(&mut spread[position..][..n], line, |v| v);
+                    },
+                );
+                for rows in rows.chunks(ROWS) {
+                    // Rows beyond the last one repeat it; their sums are dropped.
+                    let row = |m: usize| rows[m.min(rows.len() - 1)];
+                    let mut own = [[T::ZERO; L]; ROWS];
+                    for (own, row) in own.iter_mut().zip(rows) {
+                        *own = sums[row.weight as usize];
+                    }
+                    let x = std::array::from_fn(
+                        #[inline(always)]
+                        |m| &laid[row(m).at as usize..][..positions],
+                    );
+                    dots::<I, T, ROWS, L>(x, spread, &mut own);
+                    for (own, row) in own.iter().zip(rows) {
+                        sums[row.weight as usize] = *own;
+                    }
+                }
+            },
+        );
     }
-    sums.into_iter().fold(T::ZERO, T::add)
 }

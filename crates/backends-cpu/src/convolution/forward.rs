@@ -3,6 +3,8 @@
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
+use super::direct::{self, Weights};
+use super::geometry::Plan;
 use super::{Conv, MatMut, MatRef, depthwise, multiply, scratch};
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
@@ -48,8 +50,13 @@ fn share(positions: usize) -> usize {
 
 /// The results of a convolution.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
-    if depthwise::applies(s) {
-        return depthwise::forward::<I, T>(s, y, x, w, bias);
+    if s.channels_last && depthwise::applies(s) {
+        return depthwise::forward_last::<I, T>(s, y, x, w, bias);
+    }
+    if !s.channels_last && !columns::is_pointwise(s) {
+        let (depth, taps) = (depth(s), columns::taps(s));
+        let w = Weights { elements: w, out_stride: depth, in_stride: taps };
+        return direct::run::<I, T>(&Plan::forward(s), y, x, &w, bias);
     }
     let ((_, channels), positions) = (group_channels(s), positions(s));
     let at_once = block_positions(depth(s));

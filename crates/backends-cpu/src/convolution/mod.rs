@@ -6,7 +6,10 @@
 mod adjoint;
 mod columns;
 mod depthwise;
+mod direct;
 mod forward;
+mod geometry;
+mod lanes;
 mod scratch;
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ fn take<T: Element>() -> Box<Vec<T>> {
 }
 
 /// Runs `f` on a buffer of `len` elements of no particular value.
-#[inline]
+#[inline(always)]
 pub fn with<T: Element, R>(len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = take::<T>();
     if buffer.len() < len {

@@ -1,18 +1,31 @@
-//! `w = y @ columns(x).t()`, summed over the batch: columns of `w` go to the threads, or, where there are few, parts of the
-//! batch whose sums are added after.
+//! The gradient of the weights, `w = y @ columns(x).t()` summed over the batch.
+//!
+//! Over (N, C, D, H, W) parts of the batch are laid out as [`direct`](super::direct) does, and tiles of (rows of `x`) x (channels of
+//! results) are summed over their positions; parts and channels of images go to the threads, and the parts' sums are added
+//! after. Where channels come last, or the columns are the image itself, columns of `w` go to the threads, or, where there
+//! are few, parts of the batch.
 
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
-use super::{Conv, MatMut, depthwise, multiply, scratch};
+use super::geometry::{Layout, Part, Plan, Results};
+use super::lanes::{Row, channels_tile, with_tile};
+use super::{BLOCK, Conv, MatMut, depthwise, multiply, scratch};
 use crate::isa::Isa;
-use crate::parallel::parallel_reduce;
+use crate::loops::views::{par_chunks, par_rows};
+use crate::parallel::{GRAIN, parallel_reduce};
 
 /// Columns of the weights that one task makes.
 const COLUMNS: usize = 192;
 
 /// Parts of the batch that are summed apart.
 const PARTS: usize = 16;
+
+/// Elements that sums of parts take, at most.
+const SUMS: usize = 4 << 20;
+
+/// Multiplications that are worth a task.
+const WORTH: usize = 256 * 1024;
 
 /// The blocks of positions of the whole batch: `(image, first, end)`.
 fn block_at(s: &ConvShape, at_once: usize, i: usize) -> (usize, usize, usize) {
@@ -45,9 +58,17 @@ fn add<I: Isa, T: Conv>(
 
 /// The gradient of the weights.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
-    if depthwise::applies(s) && !s.channels_last {
-        return depthwise::weight::<I, T>(s, w, x, y);
+    if s.channels_last || columns::is_pointwise(s) {
+        return through_columns::<I, T>(s, w, x, y);
     }
+    let plan = Plan::forward(s);
+    if depthwise::applies(s) {
+        return with_tile!(I, T, (L, _M, _K) => depthwise::weight::<I, T, L>(&plan, w, x, y));
+    }
+    with_tile!(I, T, (L, _M, K) => direct::<I, T, K, L>(&plan, w, x, y));
+}
+
+fn through_columns<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
     let ((_, channels), depth) = (group_channels(s), depth(s));
     let at_once = block_positions(depth.min(COLUMNS));
     let blocks = images(s) * positions(s).div_ceil(at_once);
@@ -77,5 +98,244 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
             a
         });
         w.copy_from_slice(&sum);
+    }
+}
+
+/// How the work is split.
+struct Tasks {
+    /// images of a part: several whole ones, or one
+    images: usize,
+    /// columns of a part
+    cols: usize,
+    /// parts of the batch that are summed together
+    parts: usize,
+    /// channels of images of a task
+    channels: usize,
+}
+
+impl Tasks {
+    /// For sums that take `size` elements.
+    fn new(plan: &Plan, size: usize) -> Self {
+        let [depth, height, width] = &plan.axes;
+        let plane = height.out * width.out;
+        let most = (BLOCK / (plan.ins * plan.planes() + plan.outs).max(1)).clamp(128, 1024);
+        let images = if depth.out == 1 { (most / plane.max(1)).clamp(1, plan.batch) } else { 1 };
+        let blocks = plane.div_ceil(most);
+        let cols = match height.out {
+            1 => width.out.div_ceil(blocks),
+            lines => lines.div_ceil(blocks) * width.out,
+        };
+        let count = plan.batch.div_ceil(images) * depth.out * plane.div_ceil(cols);
+        let work = plan.batch * depth.out * plane * plan.outs * plan.ins * plan.taps();
+        let wanted = (work / WORTH).clamp(1, PARTS);
+        let groups = count.min(wanted).min(SUMS / size.max(1)).max(1);
+        let ranges = wanted.div_ceil(groups).min(plan.ins.div_ceil(8)).max(1);
+        Self { images, cols, parts: count.div_ceil(groups), channels: plan.ins.div_ceil(ranges) }
+    }
+
+    /// How many parts the batch has.
+    fn count(&self, plan: &Plan) -> usize {
+        plan.batch.div_ceil(self.images) * self.planes(plan)
+    }
+
+    /// How many parts an image has.
+    fn planes(&self, plan: &Plan) -> usize {
+        let plane = plan.axes[1].out * plan.axes[2].out;
+        plan.axes[0].out * plane.div_ceil(self.cols)
+    }
+
+    /// Part `i`: its first image and what it is.
+    fn part(&self, plan: &Plan, i: usize) -> (usize, Part) {
+        let plane = plan.axes[1].out * plan.axes[2].out;
+        let (image, i) = (i / self.planes(plan) * self.images, i % self.planes(plan));
+        let blocks = plane.div_ceil(self.cols);
+        let (depth, first) = (i / blocks, i % blocks * self.cols);
+        let range = depth * plane + first..depth * plane + plane.min(first + self.cols);
+        (image, plan.part(self.images.min(plan.batch - image), depth, range))
+    }
+}
+
+/// Over (N, C, D, H, W): each task sums some parts of the batch for some channels of the images of a group.
+fn direct<I: Isa, T: Conv, const M: usize, const L: usize>(plan: &Plan, w: &mut [T], x: &[T], y: &[T]) {
+    let (taps, outs) = (plan.taps(), plan.outs);
+    // Channels of results, in whole vectors.
+    let wide = outs.next_multiple_of(L);
+    if plan.batch == 0 || plan.ins == 0 {
+        return w.fill(T::ZERO);
+    }
+    let tasks = Tasks::new(plan, plan.groups * plan.ins * taps * wide);
+    let (count, ranges) = (tasks.count(plan), plan.ins.div_ceil(tasks.channels));
+    let shares = count.div_ceil(tasks.parts);
+    let sum = |i: usize| {
+        let (place, share) = (i / shares, i % shares);
+        let (group, first) = (place / ranges, place % ranges * tasks.channels);
+        let channels = first..plan.ins.min(first + tasks.channels);
+        let mut sums = vec![T::ZERO; channels.len() * taps * wide];
+        I::run(
+            #[inline(always)]
+            || {
+                for i in share * tasks.parts..count.min((share + 1) * tasks.parts) {
+                    let (image, part) = tasks.part(plan, i);
+                    let from = Source { image, group, channels: channels.clone(), depth: part.depth };
+                    add_part::<I, T, M, L>(plan, part, &from, x, y, &mut sums);
+                }
+            },
+        );
+        vec![sums]
+    };
+    let all = plan.groups * ranges * shares;
+    let mut sums = parallel_reduce(
+        all,
+        1,
+        Vec::new(),
+        |begin, _| sum(begin),
+        |mut a, b| {
+            a.extend(b);
+            a
+        },
+    );
+    for sums in sums.chunks_exact_mut(shares) {
+        let Some((total, others)) = sums.split_first_mut() else { return };
+        par_chunks::<I, T>(
+            total,
+            GRAIN,
+            #[inline(always)]
+            |start, total| {
+                for other in &*others {
+                    for (a, &b) in total.iter_mut().zip(&other[start..]) {
+                        *a = a.add(b);
+                    }
+                }
+            },
+        );
+    }
+    let sums = &sums;
+    par_rows::<I, T>(
+        w,
+        plan.groups * outs,
+        plan.ins * taps,
+        #[inline(always)]
+        |row, w| {
+            let (group, o) = (row / outs, row % outs);
+            for (range, w) in w.chunks_mut(tasks.channels * taps).enumerate() {
+                let rows = w.len();
+                let panel = o / (2 * L) * 2 * L;
+                let width = (2 * L).min(wide - panel);
+                let from = &sums[(group * ranges + range) * shares][panel * rows + o - panel..];
+                for (w, &v) in w.iter_mut().zip(from.iter().step_by(width)) {
+                    *w = v;
+                }
+            }
+        },
+    );
+}
+
+/// What a task sees of images and results.
+struct Source {
+    image: usize,
+    group: usize,
+    /// of the group's images
+    channels: std::ops::Range<usize>,
+    depth: usize,
+}
+
+/// Adds the sums over a part of the batch: panels of two or one vectors of channels of results, (rows of the range, channels).
+#[inline(always)]
+fn add_part<I: Isa, T: Conv, const M: usize, const L: usize>(
+    plan: &Plan,
+    part: Part,
+    from: &Source,
+    x: &[T],
+    y: &[T],
+    sums: &mut [T],
+) {
+    let layout = Layout::new(plan, part);
+    let Some(results) = layout.results().next() else { return };
+    let rows = results.rows(0..from.channels.len());
+    let (starts, length) = results.starts();
+    let wide = plan.outs.next_multiple_of(L);
+    let (size, positions) = (layout.len(from.channels.len(), 0), starts.len() * length);
+    scratch::with(
+        size + positions * wide.min(2 * L),
+        #[inline(always)]
+        |buffer: &mut [T]| {
+            let (laid, turned) = buffer.split_at_mut(size);
+            let first = from.group * plan.ins;
+            layout.gather(x, from.image, first + from.channels.start..first + from.channels.end, T::ZERO, laid);
+            let depth = from.channels.len() * plan.taps();
+            for panel in (0..wide).step_by(2 * L) {
+                let width = (2 * L).min(wide - panel);
+                let turned = &mut turned[..width * positions];
+                let sums = &mut sums[panel * depth..][..width * depth];
+                if width == L {
+                    turn::<T, 1, L>(plan, &results, from, panel, y, turned);
+                    add_panel::<I, T, M, 1, L>(laid, &rows, turned, (&starts, length), sums);
+                } else {
+                    turn::<T, 2, L>(plan, &results, from, panel, y, turned);
+                    add_panel::<I, T, M, 2, L>(laid, &rows, turned, (&starts, length), sums);
+                }
+            }
+        },
+    );
+}
+
+/// Columns that are turned at once: as many elements as a line of a cache holds.
+const TURNED: usize = 16;
+
+/// The results of `N` vectors of channels, from `panel` on, as (positions, channels); channels that there are not are zero.
+#[inline(always)]
+fn turn<T: Conv, const N: usize, const L: usize>(
+    plan: &Plan,
+    results: &Results<'_>,
+    from: &Source,
+    panel: usize,
+    y: &[T],
+    out: &mut [T],
+) {
+    let (channels, row) = (plan.groups * plan.outs, plan.out_plane());
+    let valid = (N * L).min(plan.outs - panel);
+    let mut out = out.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
+    results.lines(
+        #[inline(always)]
+        |image, col, _, n, _| {
+            let first = (from.image + image) * channels + from.group * plan.outs + panel;
+            let y = &y[first * row + from.depth * plan.axes[1].out * plan.axes[2].out + col..];
+            let (line, rest) = std::mem::take(&mut out).split_at_mut(n);
+            out = rest;
+            for (i, out) in line.chunks_mut(TURNED).enumerate() {
+                for c in 0..N * L {
+                    if c < valid {
+                        let y = &y[c * row + i * TURNED..][..out.len()];
+                        out.iter_mut().zip(y).for_each(|(out, &y)| out[c / L][c % L] = y);
+                    } else {
+                        out.iter_mut().for_each(|out| out[c / L][c % L] = T::ZERO);
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn add_panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    x: &[T],
+    rows: &[Row],
+    y: &[T],
+    lines: (&[u32], usize),
+    sums: &mut [T],
+) {
+    let y = y.as_chunks::<L>().0.as_chunks::<N>().0;
+    let sums = sums.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
+    for rows in rows.chunks(M) {
+        // Rows beyond the last one repeat it; their sums are dropped.
+        let row = |m: usize| rows[m.min(rows.len() - 1)].at as usize;
+        let tile = channels_tile::<I, T, M, N, L>(x, std::array::from_fn(row), y, lines);
+        for (row, tile) in rows.iter().zip(&tile) {
+            for (sum, tile) in sums[row.weight as usize].iter_mut().zip(tile) {
+                for (sum, &v) in sum.iter_mut().zip(tile) {
+                    *sum = sum.add(v);
+                }
+            }
+        }
     }
 }

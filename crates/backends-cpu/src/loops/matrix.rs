@@ -276,6 +276,18 @@ impl<'a, T> MatMut<'a, T> {
         })
     }
 
+    /// The elements of row `i`, which lie side by side.
+    ///
+    /// # Panics
+    /// When they do not, or there is no such row.
+    #[inline(always)]
+    pub(crate) fn row_mut(&mut self, i: usize) -> &mut [T] {
+        let m = &self.matrix;
+        assert!(i < m.rows && m.col_stride == 1, "row {i} of {} as a slice", m.rows);
+        // SAFETY: the row is one of the matrix, which is exclusive, and its `cols` elements lie side by side.
+        unsafe { std::slice::from_raw_parts_mut(m.pointer.cast_mut().offset(i as isize * m.row_stride), m.cols) }
+    }
+
     /// Calls `f(first_row, first_col, block)` for blocks of at most `rows` by `cols`, in parallel.
     pub(crate) fn par_blocks(self, rows: usize, cols: usize, f: impl Fn(usize, usize, MatMut<'_, T>) + Sync)
     where

@@ -1,0 +1,319 @@
+//! Convolutions and their adjoints over (N, C, D, H, W) without matrices of columns: the sources of a part of the results are laid
+//! out in scratch ([`Layout`]), so that a vector of results meets a vector of elements for each element of the kernel, and
+//! tiles of results stay in registers until they are done.
+//!
+//! A part is some images, or some lines of one, whose source fits a second-level cache; threads take parts, and channels of
+//! what comes out where parts are few. Layouts cost one copy of the source where columns cost one for each element of the
+//! kernel.
+
+use std::ops::Range;
+
+use super::geometry::{Layout, Plan, Results};
+use super::lanes::{Row, map_line, positions_tile, with_tile};
+use super::{BLOCK, Conv, MatMut, scratch};
+use crate::isa::Isa;
+use crate::loops::views::par_rows;
+
+/// Multiplications that are worth a task.
+const WORTH: usize = 192 * 1024;
+
+/// Tasks that keep threads busy; a constant, so that results do not depend on the threads.
+const TASKS: usize = 16;
+
+/// The weights as rows for each channel of what comes out: the channels of the source side by side, or those of what comes out.
+pub struct Weights<'a, T> {
+    /// all of them
+    pub elements: &'a [T],
+    /// from a channel of what comes out to the next
+    pub out_stride: usize,
+    /// from a channel of the source to the next
+    pub in_stride: usize,
+}
+
+/// Weights, for each group and panel of `panel` channels: (rows, channels), so that a tile reads on.
+struct Packed<T> {
+    elements: Vec<T>,
+    rows: usize,
+    outs: usize,
+    panel: usize,
+}
+
+/// How many channels of the `left` ones the next panel takes.
+fn panel_width(left: usize, most: usize) -> usize {
+    match left {
+        1 => 1,
+        2..=4 => 4,
+        _ => most,
+    }
+}
+
+impl<T: Conv> Packed<T> {
+    fn new<I: Isa>(plan: &Plan, w: &Weights<'_, T>, panel: usize) -> Self {
+        let (taps, outs) = (plan.taps(), plan.outs);
+        let rows = plan.ins * taps;
+        let panels = outs.div_ceil(panel);
+        let mut elements = vec![T::ZERO; plan.groups * panels * rows * panel];
+        par_rows::<I, T>(
+            &mut elements,
+            plan.groups * panels,
+            rows * panel,
+            #[inline(always)]
+            |i, out| {
+                let (group, first) = (i / panels, i % panels * panel);
+                let width = panel_width(outs - first, panel);
+                let valid = width.min(outs - first);
+                for (c, out) in out.chunks_exact_mut((taps * width).max(1)).take(plan.ins).enumerate() {
+                    let start = group * outs * rows + first * w.out_stride + c * w.in_stride;
+                    let from = &w.elements[start..start + (valid - 1) * w.out_stride + taps];
+                    for (tap, out) in out.chunks_exact_mut(width).enumerate() {
+                        for (channel, out) in out[..valid].iter_mut().enumerate() {
+                            *out = from[channel * w.out_stride + tap];
+                        }
+                    }
+                }
+            },
+        );
+        Self { elements, rows, outs, panel }
+    }
+
+    /// The rows of a panel: elements, and how many channels they have.
+    fn panel(&self, group: usize, first: usize) -> (&[T], usize) {
+        let len = self.rows * self.panel;
+        let at = group * self.outs.div_ceil(self.panel) + first / self.panel;
+        (&self.elements[at * len..][..len], panel_width(self.outs - first, self.panel))
+    }
+}
+
+/// The largest divisor of `n` that is at most `most`.
+fn divisor(n: usize, most: usize) -> usize {
+    (1..=most.clamp(1, n.max(1))).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
+}
+
+/// What a task makes.
+#[derive(Clone, Copy)]
+struct Task {
+    /// images: one, unless all columns are made
+    images: usize,
+    /// channels of what comes out: whole groups, or whole panels of one
+    channels: usize,
+    /// elements of a channel: whole planes, whole lines, or a part of the only line
+    cols: usize,
+}
+
+impl Task {
+    fn new(plan: &Plan, panel: usize) -> Self {
+        let [depth, height, width] = &plan.axes;
+        let phases = height.step * width.step;
+        let (plane, channels) = (height.out * width.out, plan.groups * plan.outs);
+        let each = plan.batch * channels * depth.out * plane;
+        let tasks = (each * (plan.ins * plan.taps() / phases + 8) / WORTH).clamp(1, TASKS);
+        let most = (BLOCK / (plan.ins * plan.planes()).max(1)).clamp(256, 2048) * phases;
+        let images = if depth.out == 1 { (most / plane.max(1)).clamp(1, plan.batch.max(1)) } else { 1 };
+        let parts = plane.div_ceil(most);
+        let cols = match height.out {
+            1 => width.out.div_ceil(parts).next_multiple_of(width.step),
+            lines => lines.div_ceil(parts).next_multiple_of(height.step).min(lines) * width.out,
+        };
+        // Channels are split where there are few parts, images where channels cannot be.
+        let parts = plan.batch.div_ceil(images) * depth.out * plane.div_ceil(cols);
+        let channels = if parts * plan.groups >= tasks {
+            plan.outs * divisor(plan.groups, parts * plan.groups / tasks)
+        } else if plan.outs.is_multiple_of(panel) {
+            let panels = plan.outs / panel;
+            panel * divisor(panels, (panels * parts * plan.groups / tasks).max(2))
+        } else {
+            plan.outs
+        };
+        let parts = parts * plan.groups * plan.outs / channels;
+        let images = if parts < tasks {
+            plan.batch.div_ceil(tasks.div_ceil(parts) * plan.batch.div_ceil(images))
+        } else {
+            images
+        };
+        Self { images, channels, cols }
+    }
+}
+
+/// `out = bias + sum over the kernel`, for every element of `out`.
+pub fn run<I: Isa, T: Conv>(plan: &Plan, out: &mut [T], source: &[T], w: &Weights<'_, T>, bias: Option<&[T]>) {
+    with_tile!(I, T, (L, M, _K) => run_tiles::<I, T, M, L>(plan, out, source, w, bias))
+}
+
+fn run_tiles<I: Isa, T: Conv, const M: usize, const L: usize>(
+    plan: &Plan,
+    out: &mut [T],
+    source: &[T],
+    w: &Weights<'_, T>,
+    bias: Option<&[T]>,
+) {
+    if plan.batch == 0 {
+        return;
+    }
+    let packed = Packed::new::<I>(plan, w, M);
+    let task = Task::new(plan, M);
+    let (channels, size) = (plan.groups * plan.outs, plan.out_plane());
+    // Images as rows where a task makes several, else channels of images.
+    let wide = task.images > 1;
+    let (rows, cols) = if wide { (plan.batch, channels * size) } else { (plan.batch * channels, size) };
+    let (block_rows, block_cols) = if wide { (task.images, task.channels * size) } else { (task.channels, task.cols) };
+    let Ok(out) = MatMut::row_major(out, rows, cols) else { return };
+    out.par_blocks(block_rows, block_cols, |row, col, out| {
+        let place = if wide {
+            Place {
+                image: row,
+                images: out.rows(),
+                first: col / size,
+                channels: out.cols() / size,
+                cols: 0..size,
+                wide,
+            }
+        } else {
+            let cols = col..col + out.cols();
+            Place { image: row / channels, images: 1, first: row % channels, channels: out.rows(), cols, wide }
+        };
+        I::run(
+            #[inline(always)]
+            || make::<I, T, M, L>(plan, &place, out, source, &packed, bias),
+        );
+    });
+}
+
+/// What of the whole a task makes.
+struct Place {
+    image: usize,
+    images: usize,
+    /// the first channel
+    first: usize,
+    channels: usize,
+    /// elements of each channel
+    cols: Range<usize>,
+    /// True if rows are images, not channels.
+    wide: bool,
+}
+
+impl Place {
+    /// The elements of a channel of an image (counted from the first ones) from element `i` on.
+    #[inline(always)]
+    fn at<'a, T>(&self, out: &'a mut MatMut<'_, T>, image: usize, channel: usize, i: usize) -> &'a mut [T] {
+        if self.wide {
+            &mut out.row_mut(image)[channel * self.cols.len() + i..]
+        } else {
+            &mut out.row_mut(channel)[i - self.cols.start..]
+        }
+    }
+}
+
+/// A task: its channels of some images, a plane of the depth at a time.
+#[inline(always)]
+fn make<I: Isa, T: Conv, const M: usize, const L: usize>(
+    plan: &Plan,
+    place: &Place,
+    mut out: MatMut<'_, T>,
+    source: &[T],
+    packed: &Packed<T>,
+    bias: Option<&[T]>,
+) {
+    let own = place.first..place.first + place.channels;
+    let plane = plan.axes[1].out * plan.axes[2].out;
+    let (col, end) = (place.cols.start, place.cols.end);
+    for depth in col / plane..end.div_ceil(plane) {
+        let part = plan.part(place.images, depth, col.max(depth * plane)..end.min((depth + 1) * plane));
+        let layout = Layout::new(plan, part);
+        let passes: Vec<(Results<'_>, Vec<Row>)> = layout
+            .results()
+            .map(|results| {
+                let rows = results.rows(0..plan.ins);
+                (results, rows)
+            })
+            .collect();
+        let pitch = layout.positions().next_multiple_of(L);
+        scratch::with(
+            layout.len(plan.ins, L) + M * pitch,
+            #[inline(always)]
+            |buffer: &mut [T]| {
+                let (x, sums) = buffer.split_at_mut(layout.len(plan.ins, L));
+                for group in own.start / plan.outs..own.end.div_ceil(plan.outs) {
+                    layout.gather(source, place.image, group * plan.ins..(group + 1) * plan.ins, T::ZERO, x);
+                    let begin = group * plan.outs;
+                    let mut at = own.start.max(begin);
+                    while at < own.end.min(begin + plan.outs) {
+                        let (w, width) = packed.panel(group, at - begin);
+                        let valid = width.min(begin + plan.outs - at);
+                        for (results, rows) in &passes {
+                            match width {
+                                1 => panel::<I, T, 1, 8, L>(w, rows, x, layout.positions(), sums, pitch),
+                                4 => panel::<I, T, 4, 3, L>(w, rows, x, layout.positions(), sums, pitch),
+                                _ => panel::<I, T, M, 3, L>(w, rows, x, layout.positions(), sums, pitch),
+                            }
+                            for m in 0..valid {
+                                let bias = bias.map_or(T::ZERO, |bias| bias[at + m]);
+                                emit(
+                                    results,
+                                    &sums[m * pitch..],
+                                    bias,
+                                    place,
+                                    (at + m - own.start, depth * plane),
+                                    &mut out,
+                                );
+                            }
+                        }
+                        at += valid;
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// The sums of a panel of channels at all positions.
+#[inline(always)]
+fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    w: &[T],
+    rows: &[Row],
+    x: &[T],
+    positions: usize,
+    out: &mut [T],
+    pitch: usize,
+) {
+    let w = w.as_chunks::<M>().0;
+    let end = positions.next_multiple_of(L);
+    let mut at = 0;
+    while at + N * L <= end {
+        positions_tile::<I, T, M, N, L>(w, rows, &x[at..], &mut out[at..], pitch);
+        at += N * L;
+    }
+    while at < end {
+        positions_tile::<I, T, M, 1, L>(w, rows, &x[at..], &mut out[at..], pitch);
+        at += L;
+    }
+}
+
+/// Brings the sums of a channel, bias added, to their places in the plane that begins at element `plane`.
+#[inline(always)]
+fn emit<T: Conv>(
+    results: &Results<'_>,
+    sums: &[T],
+    bias: T,
+    place: &Place,
+    (channel, plane): (usize, usize),
+    out: &mut MatMut<'_, T>,
+) {
+    results.lines(
+        #[inline(always)]
+        |image, first, step, n, position| {
+            let (out, sums) = (place.at(out, image, channel, plane + first), &sums[position..][..n]);
+            if step == 1 {
+                map_line(
+                    &mut out[..n],
+                    sums,
+                    #[inline(always)]
+                    |sum| sum.add(bias),
+                );
+            } else {
+                for (out, sum) in out.iter_mut().step_by(step).zip(sums) {
+                    *out = sum.add(bias);
+                }
+            }
+        },
+    );
+}

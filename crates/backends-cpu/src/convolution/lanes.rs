@@ -1,0 +1,188 @@
+//! Products in registers: tiles of sums whose vectors lie along the positions ([`positions_tile`]), along the channels of results
+//! ([`channels_tile`]), or are added up at the end ([`dots`]).
+//!
+//! A vector is an array as long as a register, handled as a whole: so LLVM keeps it in one. (Loops over longer arrays are
+//! vectorised after the sums have been given a place in memory, which is ten times slower.)
+
+use super::Conv;
+use crate::isa::{Isa, Level};
+
+/// As many elements as a register holds.
+#[derive(Clone, Copy)]
+struct Lanes<T, const L: usize>([T; L]);
+
+impl<T: Conv, const L: usize> Lanes<T, L> {
+    const ZERO: Self = Self([T::ZERO; L]);
+
+    /// `self + a * b`
+    #[inline(always)]
+    fn mul_accumulate<I: Isa>(mut self, a: T, b: Self) -> Self {
+        for l in 0..L {
+            self.0[l] = self.0[l].mul_accumulate::<I>(a, b.0[l]);
+        }
+        self
+    }
+
+    /// `self + a * b`, lane by lane.
+    #[inline(always)]
+    fn mul_accumulate_lanes<I: Isa>(mut self, a: Self, b: Self) -> Self {
+        for l in 0..L {
+            self.0[l] = self.0[l].mul_accumulate::<I>(a.0[l], b.0[l]);
+        }
+        self
+    }
+}
+
+/// The elements of a register and the rows of a tile at level `I`: 24 sums of 32 registers, or 12 of 16.
+pub const fn tile_size<I: Isa, T>() -> (usize, usize) {
+    let (bytes, rows) = match I::LEVEL {
+        Level::V4 => (64, 8),
+        Level::V3 => (32, 4),
+        Level::Baseline => (16, 4),
+    };
+    (bytes / size_of::<T>(), rows)
+}
+
+/// Evaluates an expression with consts `$l`, the elements of a register, and `$m` and `$k`, the rows of tiles of three and two
+/// vectors, for level `$i` and type `$t`.
+macro_rules! with_tile {
+    ($i:ty, $t:ty, ($l:ident, $m:ident, $k:ident) => $body:expr) => {
+        match const { $crate::convolution::lanes::tile_size::<$i, $t>() } {
+            (16, 8) => $crate::convolution::lanes::with_tile!(@ 16, 8, 12, $l, $m, $k, $body),
+            (8, 8) => $crate::convolution::lanes::with_tile!(@ 8, 8, 12, $l, $m, $k, $body),
+            (16, _) => $crate::convolution::lanes::with_tile!(@ 16, 4, 6, $l, $m, $k, $body),
+            (8, _) => $crate::convolution::lanes::with_tile!(@ 8, 4, 6, $l, $m, $k, $body),
+            (4, _) => $crate::convolution::lanes::with_tile!(@ 4, 4, 6, $l, $m, $k, $body),
+            _ => $crate::convolution::lanes::with_tile!(@ 2, 4, 6, $l, $m, $k, $body),
+        }
+    };
+    (@ $lanes:literal, $three:literal, $two:literal, $l:ident, $m:ident, $k:ident, $body:expr) => {{
+        const $l: usize = $lanes;
+        #[allow(dead_code)]
+        const $m: usize = $three;
+        #[allow(dead_code)]
+        const $k: usize = $two;
+        $body
+    }};
+}
+pub(super) use with_tile;
+
+/// Evaluates an expression for each `$i` below the const `$n`, at most 12, without a loop. LLVM vectorises loops over the vectors
+/// of a tile before it unrolls them, and vectors that a loop has met are in memory.
+macro_rules! each {
+    ($i:ident < $n:expr => $body:expr) => {
+        each!(@ $i, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    (@ $i:ident, $n:expr, $body:expr, $($at:literal)*) => {{
+        $(if $at < $n {
+            let $i: usize = $at;
+            $body;
+        })*
+    }};
+}
+
+/// Which row of weights meets which elements: those from `at` on.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// the row
+    pub weight: u32,
+    /// the first element
+    pub at: u32,
+}
+
+/// `out[m * pitch + j] = sum_r w[r.weight][m] * x[r.at + j]` for `M` rows and `N` vectors of `L`.
+#[inline(always)]
+pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    w: &[[T; M]],
+    rows: &[Row],
+    x: &[T],
+    out: &mut [T],
+    pitch: usize,
+) {
+    let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
+    for row in rows {
+        let (Some(w), Some(x)) = (w.get(row.weight as usize), x.get(row.at as usize..)) else { break };
+        let Some(x) = x.get(..N * L) else { break };
+        let x = x.as_chunks::<L>().0;
+        let x: [_; N] = std::array::from_fn(|n| Lanes(x[n]));
+        each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], x[n])));
+    }
+    each!(m < M => if let Some(out) = out.get_mut(m * pitch..).and_then(|out| out.get_mut(..N * L)) {
+        let out = out.as_chunks_mut::<L>().0;
+        each!(n < N => out[n] = sums[m][n].0);
+    });
+}
+
+/// `out[m][j] = sum_p x[rows[m] + p] * y[p][j]` for `M` rows and `N` vectors of `L`, over the positions `p` of the lines, which
+/// `y` has side by side.
+#[inline(always)]
+pub fn channels_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    x: &[T],
+    rows: [usize; M],
+    y: &[[[T; L]; N]],
+    (starts, length): (&[u32], usize),
+) -> [[[T; L]; N]; M] {
+    let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
+    let last = rows.iter().copied().max().unwrap_or(0);
+    for (y, &start) in y.chunks_exact(length.max(1)).zip(starts) {
+        let start = start as usize;
+        if last + start + length > x.len() {
+            break;
+        }
+        let x: [&[T]; M] = std::array::from_fn(
+            #[inline(always)]
+            |m| &x[rows[m] + start..][..length],
+        );
+        for p in 0..length {
+            let y: [_; N] = std::array::from_fn(|n| Lanes(y[p][n]));
+            each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(x[m][p], y[n])));
+        }
+    }
+    let mut out = [[[T::ZERO; L]; N]; M];
+    each!(m < M => each!(n < N => out[m][n] = sums[m][n].0));
+    out
+}
+
+/// `sums[m] += x[m] * y`, lane by lane, over `M` rows as long as `y`, whose length is a multiple of `L`.
+#[inline(always)]
+pub fn dots<I: Isa, T: Conv, const M: usize, const L: usize>(x: [&[T]; M], y: &[T], sums: &mut [[T; L]; M]) {
+    let y = y.as_chunks::<L>().0;
+    let x: [&[[T; L]]; M] = std::array::from_fn(
+        #[inline(always)]
+        |m| &x[m].as_chunks::<L>().0[..y.len()],
+    );
+    let mut own = [Lanes::<T, L>::ZERO; M];
+    each!(m < M => own[m] = Lanes(sums[m]));
+    for p in 0..y.len() {
+        let y = Lanes(y[p]);
+        each!(m < M => own[m] = own[m].mul_accumulate_lanes::<I>(Lanes(x[m][p]), y));
+    }
+    each!(m < M => sums[m] = own[m].0);
+}
+
+/// `out[i] = f(from[i])` for lines of one length, in registers that overlap at the end rather than element by element.
+#[inline(always)]
+pub fn map_line<T: Copy>(out: &mut [T], from: &[T], f: impl Fn(T) -> T + Copy) {
+    let n = out.len();
+    if from.len() != n || whole::<T, 16>(out, from, f) || whole::<T, 8>(out, from, f) || whole::<T, 4>(out, from, f) {
+        return;
+    }
+    for i in 0..n {
+        out[i] = f(from[i]);
+    }
+}
+
+/// [`map_line`] of at least `W` elements, `W` at a time; false where there are fewer.
+#[inline(always)]
+fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T], f: impl Fn(T) -> T + Copy) -> bool {
+    for (out, from) in out.as_chunks_mut::<W>().0.iter_mut().zip(from.as_chunks::<W>().0) {
+        *out = from.map(f);
+    }
+    match (out.last_chunk_mut::<W>(), from.last_chunk::<W>()) {
+        (Some(out), Some(from)) => {
+            *out = from.map(f);
+            true
+        }
+        _ => false,
+    }
+}
