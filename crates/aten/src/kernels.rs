@@ -57,6 +57,13 @@ pub type BatchedGemmKernel = GemmKernel;
 /// `out = sum_i a[i] * b[i]` of two vectors of any strides.
 pub type DotKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>;
 
+/// The Fourier transforms of the rows of a contiguous complex `x` (.., n), in place and times `scale`.
+pub type FftKernel = fn(x: &Tensor, forward: bool, scale: f64) -> Result<()>;
+
+/// The Fourier transforms, times `scale`, of the rows of `x` into those of the contiguous `out`: forward from real (.., n) to
+/// complex (.., n) or its first half (.., n / 2 + 1), or back from that half.
+pub type RealFftKernel = fn(out: &Tensor, x: &Tensor, scale: f64) -> Result<()>;
+
 /// Reduces the middle dimension of a contiguous `x` (A, R, B) into a dense `out` of A x B elements.
 pub type ReduceKernel = fn(out: &Tensor, x: &Tensor) -> Result<()>;
 

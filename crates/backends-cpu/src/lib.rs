@@ -19,6 +19,7 @@ mod copy;
 mod ctc_loss;
 mod embedding;
 mod embedding_bag;
+mod fft;
 mod fill;
 mod flip;
 mod fractional;

@@ -358,6 +358,55 @@ pub fn embedding_bag(device: Device) -> Result<&'static EmbeddingBagKernels> {
         .get_or_init(find)
         .ok_or_else(|| no_table("embedding_bag", device))
 }
+/// The kernels of `fft`: a column a dtype.
+pub struct FftKernels {
+    /// `_fft_c2c`
+    pub complex_rows: Columns<FftKernel>,
+    /// `_fft_c2r`
+    pub complex_to_real: Columns<RealFftKernel>,
+    /// `_fft_r2c`
+    pub real_to_complex: Columns<RealFftKernel>,
+}
+impl FftKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        complex_rows: Columns::NONE,
+        complex_to_real: Columns::NONE,
+        real_to_complex: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("complex_rows", self.complex_rows.dtypes()), ("complex_to_real", self
+            .complex_to_real.dtypes()), ("real_to_complex", self.real_to_complex
+            .dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `fft`: what it submits.
+pub struct FftTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static FftKernels,
+}
+inventory::collect!(FftTable);
+/// The kernels of `fft` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn fft(device: Device) -> Result<&'static FftKernels> {
+    static FOUND: [OnceLock<Option<&'static FftKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<FftTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("fft", device))
+}
 /// The kernels of `fill`: a column a dtype.
 pub struct FillKernels {
     /// `fill_cpu`
@@ -2228,6 +2277,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = embedding_bag(device) {
         all.push(("embedding_bag", table.coverage()));
+    }
+    if let Ok(table) = fft(device) {
+        all.push(("fft", table.coverage()));
     }
     if let Ok(table) = fill(device) {
         all.push(("fill", table.coverage()));

@@ -17,6 +17,7 @@ mod einsum;
 mod embedding;
 mod embedding_bag;
 mod factory;
+mod fft;
 mod fill;
 mod flip;
 mod foreach;
@@ -47,6 +48,7 @@ mod sorting;
 mod special;
 mod splitting;
 mod statistics;
+mod stft;
 mod triangular;
 mod unique;
 mod upsampling;
@@ -69,6 +71,7 @@ pub mod op {
     pub use super::embedding::op::*;
     pub use super::embedding_bag::op::*;
     pub use super::factory::op::*;
+    pub use super::fft::op::*;
     pub use super::fill::op::*;
     pub use super::flip::op::*;
     pub use super::foreach::op::*;
@@ -99,6 +102,7 @@ pub mod op {
     pub use super::special::op::*;
     pub use super::splitting::op::*;
     pub use super::statistics::op::*;
+    pub use super::stft::op::*;
     pub use super::triangular::op::*;
     pub use super::unique::op::*;
     pub use super::upsampling::op::*;
@@ -122,6 +126,7 @@ pub mod ops {
     pub use super::embedding::ops::*;
     pub use super::embedding_bag::ops::*;
     pub use super::factory::ops::*;
+    pub use super::fft::ops::*;
     pub use super::fill::ops::*;
     pub use super::flip::ops::*;
     pub use super::foreach::ops::*;
@@ -152,6 +157,7 @@ pub mod ops {
     pub use super::special::ops::*;
     pub use super::splitting::ops::*;
     pub use super::statistics::ops::*;
+    pub use super::stft::ops::*;
     pub use super::triangular::ops::*;
     pub use super::unique::ops::*;
     pub use super::upsampling::ops::*;
@@ -176,6 +182,7 @@ pub mod wrappers {
     pub use super::embedding::native::*;
     pub use super::embedding_bag::native::*;
     pub use super::factory::native::*;
+    pub use super::fft::native::*;
     pub use super::fill::native::*;
     pub use super::flip::native::*;
     pub use super::foreach::native::*;
@@ -206,6 +213,7 @@ pub mod wrappers {
     pub use super::special::native::*;
     pub use super::splitting::native::*;
     pub use super::statistics::native::*;
+    pub use super::stft::native::*;
     pub use super::triangular::native::*;
     pub use super::unique::native::*;
     pub use super::upsampling::native::*;
@@ -213,9 +221,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "389e46ee4bc482e9";
+pub const STAMP: &str = "cbf8e2ab6d942f7d";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2933;
+pub const KERNELS: usize = 2990;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -8,6 +8,7 @@ pub mod convolution;
 pub mod ctc_loss;
 pub mod embedding;
 pub mod embedding_bag;
+pub mod fft;
 pub mod flip;
 pub mod fractional;
 pub mod grid_sampler;

@@ -1,7 +1,7 @@
 //! Gradients of the rarer element-wise operators.
 
 use tensor_aten::{Tensor, ops};
-use tensor_core::{Result, Scalar};
+use tensor_core::{DType, Result, Scalar};
 
 use super::{conj, from_end};
 
@@ -22,27 +22,48 @@ pub fn sinc_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     ops::mul(grad, &conj(&without(&slope, &ops::eq_scalar(x, 0)?)?)?)
 }
 
-/// `lower(x) - result / x`, the slope of a Bessel function of order 1; `limit` at 0.
-fn slope_of_order_1(lower: &Tensor, x: &Tensor, result: &Tensor, limit: f64) -> Result<Tensor> {
-    let at_zero = ops::eq_scalar(x, 0)?;
-    let safe = ops::masked_fill_scalar(x, &at_zero, 1)?;
+/// What `x` is too small beside 1 to be told from 0.
+fn is_tiny(x: &Tensor) -> Result<Tensor> {
+    let epsilon = if x.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    ops::le_scalar(&ops::abs(x)?, epsilon)
+}
+
+/// `lower(x) - result / x`, the slope of a Bessel function of order 1; `limit` where the mask holds.
+fn slope_of_order_1(lower: &Tensor, x: &Tensor, result: &Tensor, at_zero: &Tensor, limit: f64) -> Result<Tensor> {
+    let safe = ops::masked_fill_scalar(x, at_zero, 1)?;
     let slope = ops::sub(lower, &ops::div(result, &safe)?, 1)?;
-    ops::masked_fill_scalar(&slope, &at_zero, limit)
+    ops::masked_fill_scalar(&slope, at_zero, limit)
 }
 
 /// Gradient of `special_i1` and `special_modified_bessel_i1`: i0(x) - i1(x) / x, 1/2 at 0.
 pub fn i1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &slope_of_order_1(&ops::i0(x)?, x, result, 0.5)?)
+    ops::mul(grad, &slope_of_order_1(&ops::i0(x)?, x, result, &is_tiny(x)?, 0.5)?)
 }
 
 /// Gradient of `special_bessel_j1`: j0(x) - j1(x) / x, 1/2 at 0.
 pub fn bessel_j1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_j0(x)?, x, result, 0.5)?)
+    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_j0(x)?, x, result, &is_tiny(x)?, 0.5)?)
 }
 
 /// Gradient of `special_bessel_y1`: y0(x) - y1(x) / x, infinity at 0.
 pub fn bessel_y1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_y0(x)?, x, result, f64::INFINITY)?)
+    let at_zero = ops::eq_scalar(x, 0)?;
+    ops::mul(grad, &slope_of_order_1(&ops::special_bessel_y0(x)?, x, result, &at_zero, f64::INFINITY)?)
+}
+
+/// Gradient of `special_log_ndtr`: sqrt(2 / pi) / erfcx(-x / sqrt(2)) below -1, exp(-x^2 / 2 - result) / sqrt(2 pi) above,
+/// each where it neither cancels nor overflows.
+pub fn log_ndtr_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+    let is_low = ops::lt_scalar(x, -1)?;
+    let low = ops::where_scalar_other(&is_low, x, -1)?;
+    let scaled = ops::reciprocal(&ops::special_erfcx(&ops::mul_scalar(&low, -FRAC_1_SQRT_2)?)?)?;
+    let low = ops::mul_scalar(&scaled, FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?;
+    let high = ops::masked_fill_scalar(x, &is_low, 0)?;
+    let exponent = ops::add(&ops::mul_scalar(&ops::mul(&high, &high)?, 0.5)?, result, 1)?;
+    let exponent = ops::masked_fill_scalar(&ops::neg(&exponent)?, &is_low, 0)?;
+    let high = ops::mul_scalar(&ops::exp(&exponent)?, 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?;
+    ops::mul(grad, &ops::where_self(&is_low, &low, &high)?)
 }
 
 /// Gradient of `special_i1e`: i0e(x) - i1e(x) (sign(x) + 1 / x), 1/2 at 0.

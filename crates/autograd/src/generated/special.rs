@@ -500,9 +500,10 @@ fn special_erfcx_out(keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resu
 }
 /// Backward of `special_log_ndtr(Tensor self) -> Tensor`.
 ///
-/// self: `grad / special_erfcx(self * -0.7071067811865476) * 0.7978845608028654`
+/// self: `log_ndtr_backward(grad, self, result)`
 struct SpecialLogNdtrBackward0 {
     self_: SavedVariable,
+    result: SavedVariable,
 }
 impl Function for SpecialLogNdtrBackward0 {
     fn name(&self) -> &'static str {
@@ -513,16 +514,18 @@ impl Function for SpecialLogNdtrBackward0 {
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
             let self_ = self.self_.unpack(node)?;
-            let t0 = ops::mul_scalar(&self_, -0.7071067811865476)?;
-            let t1 = ops::special_erfcx(&t0)?;
-            let t2 = ops::div(grad, &t1)?;
-            let t3 = ops::mul_scalar(&t2, 0.7978845608028654)?;
-            out.set(0, t3);
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::log_ndtr_backward(grad, &self_, &result)?;
+            out.set(0, t0);
         }
         Ok(out)
     }
     fn release(&self) {
         self.self_.release();
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
     }
 }
 fn special_log_ndtr(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -536,6 +539,7 @@ fn special_log_ndtr(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let edges = Edges::of(&[self_])?;
         let function = SpecialLogNdtrBackward0 {
             self_: SavedVariable::input(true, self_)?,
+            result: SavedVariable::output(true, &result, 0)?,
         };
         record::set_history(&record::node(edges, function), &[&result]);
     }
