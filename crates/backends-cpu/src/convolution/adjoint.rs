@@ -48,7 +48,7 @@ fn divisor(n: usize, most: usize) -> usize {
 
 /// The images whose windows made the results.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: Option<&[T]>) {
-    if !s.channels_last && !columns::is_pointwise(s) {
+    if !columns::suit(s) {
         let (ins, taps) = (group_channels(s).0, taps(s));
         let w = Weights { elements: w, out_stride: taps, in_stride: ins * taps };
         return direct::run::<I, T>(&Plan::adjoint(s), x, y, &w, bias);

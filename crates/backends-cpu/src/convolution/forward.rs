@@ -53,7 +53,7 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: 
     if s.channels_last && depthwise::applies(s) {
         return depthwise::forward_last::<I, T>(s, y, x, w, bias);
     }
-    if !s.channels_last && !columns::is_pointwise(s) {
+    if !columns::suit(s) {
         let (depth, taps) = (depth(s), columns::taps(s));
         let w = Weights { elements: w, out_stride: depth, in_stride: taps };
         return direct::run::<I, T>(&Plan::forward(s), y, x, &w, bias);

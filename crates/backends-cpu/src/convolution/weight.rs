@@ -58,7 +58,7 @@ fn add<I: Isa, T: Conv>(
 
 /// The gradient of the weights.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
-    if s.channels_last || columns::is_pointwise(s) {
+    if columns::suit(s) {
         return through_columns::<I, T>(s, w, x, y);
     }
     let plan = Plan::forward(s);
@@ -303,7 +303,16 @@ fn turn<T: Conv, const N: usize, const L: usize>(
             let (line, rest) = std::mem::take(&mut out).split_at_mut(n);
             out = rest;
             for (i, out) in line.chunks_mut(TURNED).enumerate() {
-                for c in 0..N * L {
+                let mut c = 0;
+                while c + 4 <= valid {
+                    let rows: [&[T]; 4] = std::array::from_fn(
+                        #[inline(always)]
+                        |r| &y[(c + r) * row + i * TURNED..][..out.len()],
+                    );
+                    turn_four(rows, c, out);
+                    c += 4;
+                }
+                for c in c..N * L {
                     if c < valid {
                         let y = &y[c * row + i * TURNED..][..out.len()];
                         out.iter_mut().zip(y).for_each(|(out, &y)| out[c / L][c % L] = y);
@@ -314,6 +323,28 @@ fn turn<T: Conv, const N: usize, const L: usize>(
             }
         },
     );
+}
+
+/// Four rows as columns from `c` on, four by four, which are shuffled in registers.
+#[inline(always)]
+fn turn_four<T: Conv, const N: usize, const L: usize>(rows: [&[T]; 4], c: usize, out: &mut [[[T; L]; N]]) {
+    let (fours, rest) = out.as_chunks_mut::<4>();
+    let rows: [_; 4] = std::array::from_fn(
+        #[inline(always)]
+        |r| rows[r].as_chunks::<4>(),
+    );
+    for (i, out) in fours.iter_mut().enumerate() {
+        let [a, b, d, e] = [rows[0].0[i], rows[1].0[i], rows[2].0[i], rows[3].0[i]];
+        for p in 0..4 {
+            let to = &mut out[p].as_flattened_mut()[c..c + 4];
+            to.copy_from_slice(&[a[p], b[p], d[p], e[p]]);
+        }
+    }
+    for (i, out) in rest.iter_mut().enumerate() {
+        for r in 0..4 {
+            out.as_flattened_mut()[c + r] = rows[r].1[i];
+        }
+    }
 }
 
 #[inline(always)]
