@@ -31,7 +31,7 @@ pub struct Spec {
 impl Spec {
     /// A row-major result.
     pub fn dense(sizes: &[i64], dtype: DType, device: Device) -> Self {
-        Self { sizes: Dims::from_slice(sizes), strides: None, dtype, device }
+        Self { sizes: strides::dims(sizes), strides: None, dtype, device }
     }
 
     /// A row-major result with the dtype and device of another tensor.

@@ -65,7 +65,7 @@ impl Tensor {
     /// True if a gradient flows to or through this tensor.
     #[inline]
     pub fn requires_grad(&self) -> bool {
-        self.0.requires_grad() || (self.0.autograd().is_some() && crate::hooks::view_requires_grad(self))
+        self.0.requires_grad() || (self.0.has_autograd() && crate::hooks::view_requires_grad(self))
     }
 
     /// The handle of a core tensor.

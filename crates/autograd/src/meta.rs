@@ -36,7 +36,7 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(crate) struct Owned {
     pub(crate) grad: Option<Tensor>,
-    pub(crate) view: Option<Box<ViewInfo>>,
+    pub(crate) view: Option<ViewInfo>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -73,6 +73,13 @@ impl AutogradMeta {
         let inner = Inner { grad_fn: Link::new(Some(node)), output_nr: output_nr as u32, ..Inner::default() };
         Self { inner: Mutex::new(inner) }
     }
+
+    /// The state of a fresh view.
+    #[inline]
+    pub(crate) fn view(info: ViewInfo) -> Self {
+        let owned = Owned { view: Some(info), ..Owned::default() };
+        Self { inner: Mutex::new(Inner { owned, ..Inner::default() }) }
+    }
 }
 
 impl Drop for AutogradMeta {
@@ -88,7 +95,7 @@ impl Drop for AutogradMeta {
 /// The autograd state of a tensor, if it has any.
 #[inline]
 pub(crate) fn of(tensor: &Tensor) -> Option<&AutogradMeta> {
-    tensor.as_impl().autograd()?.downcast_ref()
+    tensor.as_impl().autograd()
 }
 
 /// The autograd state of a tensor.
@@ -98,9 +105,9 @@ pub(crate) fn of_or_init(tensor: &Tensor) -> &AutogradMeta {
 }
 
 #[inline]
-fn of_or_init_with(tensor: &Tensor, make: impl FnOnce() -> AutogradMeta) -> &AutogradMeta {
-    let slot = tensor.as_impl().autograd_or_init(|| Box::new(make()));
-    slot.downcast_ref().unwrap_or_else(|| unreachable!("the autograd slot of a tensor belongs to this crate"))
+pub(crate) fn of_or_init_with(tensor: &Tensor, make: impl FnOnce() -> AutogradMeta) -> &AutogradMeta {
+    let kept = tensor.as_impl().autograd_or_init(make);
+    kept.unwrap_or_else(|| unreachable!("the autograd slot of a tensor belongs to this crate"))
 }
 
 /// True if a gradient flows to or through the tensor.

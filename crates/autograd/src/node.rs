@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tensor_aten::Tensor;
 use tensor_aten::hooks::GradFn;
-use tensor_core::strides::Dims;
+use tensor_core::strides::{self, Dims};
 use tensor_core::{DType, Device, Result, bail};
 
 use crate::bury::{Dead, bury};
@@ -111,7 +111,7 @@ impl InputMeta {
     #[inline]
     pub(crate) fn of(tensor: &Tensor) -> Self {
         let m = tensor.as_impl().metadata();
-        Self { sizes: m.sizes.clone(), dtype: m.dtype, device: tensor.device() }
+        Self { sizes: strides::dims(&m.sizes), dtype: m.dtype, device: tensor.device() }
     }
 }
 

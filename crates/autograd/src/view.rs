@@ -91,8 +91,13 @@ pub(crate) fn mark(base: &Tensor, view: &Tensor, replay: Option<Replay>, creatio
         }
     };
     let info = ViewInfo { base: root, replay, creation, attr_version: view.version().unwrap_or(0) };
-    let old = meta::of_or_init(view).lock().owned.view.replace(Box::new(info));
-    drop(old);
+    let mut info = Some(info);
+    let meta = meta::of_or_init_with(view, || info.take().map_or_else(AutogradMeta::default, AutogradMeta::view));
+    // A view that autograd knows already, as what an in-place operator returns.
+    if let Some(info) = info {
+        let old = meta.lock().owned.view.replace(info);
+        drop(old);
+    }
 }
 
 /// The base of a view.

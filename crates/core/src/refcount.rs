@@ -1,13 +1,15 @@
-//! [`Ref`]: the shared pointer of tensors and storages, and the thread-local free lists that its blocks come from.
+//! [`Ref`]: the shared pointer of tensors and storages, its siblings with one owner, and the thread-local free lists that
+//! their blocks come from.
 //!
 //! No weak count, so a sole owner's drop needs a load and no atomic read-modify-write.
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
+use std::any::TypeId;
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 #[repr(C)]
 struct Inner<T> {
@@ -24,19 +26,17 @@ unsafe impl<T: Send + Sync> Send for Ref<T> {}
 unsafe impl<T: Send + Sync> Sync for Ref<T> {}
 
 impl<T> Ref<T> {
-    /// Moves a value behind a new count of one.
-    #[inline]
-    pub fn new(value: T) -> Self {
-        Self::new_with(|| value)
-    }
-
-    /// Makes a value behind a new count of one: in its place, where the compiler inlines `make`.
+    /// Makes a value behind a new count of one: `write` writes it, whole, where it stays (see [`write_fields`]).
+    ///
+    /// # Safety
+    /// When `write` returns, every field has a value. If it unwinds, what it wrote is lost, no more.
     #[inline(always)]
-    pub fn new_with(make: impl FnOnce() -> T) -> Self {
+    pub(crate) unsafe fn new_in_place(write: impl FnOnce(*mut T)) -> Self {
         let block = blocks::allocate(Layout::new::<Inner<T>>()).cast::<Inner<T>>();
-        // SAFETY: `block` is fresh memory of `Inner<T>`'s size, aligned to at least 64 bytes. If `make` unwinds, the block
-        // is lost, no more.
-        unsafe { block.write(Inner { count: AtomicUsize::new(1), value: make() }) };
+        // SAFETY: `block` is fresh memory of `Inner<T>`'s size, aligned to at least 64 bytes.
+        unsafe { (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1)) };
+        // SAFETY: as above; the field lies within the block.
+        write(unsafe { &raw mut (*block.as_ptr()).value });
         Self(block)
     }
 
@@ -111,6 +111,24 @@ impl<T: fmt::Debug> fmt::Debug for Ref<T> {
     }
 }
 
+/// Writes the fields of a struct where it lies, each by a store of its own. A literal would be built on the stack and moved
+/// with its padding, by loads that wait for the stores before them: several nanoseconds for each tensor.
+///
+/// `field: value` writes a value, `field => write` calls a function with the field's address. To be used under `unsafe`: the
+/// address is valid for writes of the struct, whose old value is not dropped. Every field is named, or it does not build.
+macro_rules! write_fields {
+    (@ $to:ident $field:ident : $value:expr) => { (&raw mut (*$to).$field).write($value) };
+    (@ $to:ident $field:ident => $write:expr) => { $write(&raw mut (*$to).$field) };
+    ($to:expr, $type:ident { $($field:ident $how:tt $value:expr),* $(,)? }) => {{
+        let to: *mut $type = $to;
+        let _every_field = |whole: &$type| {
+            let $type { $($field: _),* } = whole;
+        };
+        $(write_fields!(@ to $field $how $value);)*
+    }};
+}
+pub(crate) use write_fields;
+
 /// The one owner of a value in a block: a `Box` of up to [`blocks::LARGEST`] bytes from the free lists.
 pub(crate) struct Unique<T>(NonNull<T>);
 
@@ -155,6 +173,80 @@ impl<T> Drop for Unique<T> {
         unsafe {
             self.0.as_ptr().drop_in_place();
             blocks::release(self.0.cast(), Layout::new::<T>());
+        }
+    }
+}
+
+/// A value of any type, made at first need and dropped with its owner: a `OnceLock<Box<dyn Any>>` whose value lies in a
+/// block of the free lists, and whose race is one exchange.
+#[derive(Default)]
+pub(crate) struct Slot(AtomicPtr<Head>);
+
+/// What is known of a slot's value without its type.
+struct Head {
+    of: TypeId,
+    drop: unsafe fn(NonNull<Head>),
+}
+
+#[repr(C)]
+struct Entry<T> {
+    head: Head,
+    value: T,
+}
+
+impl<T: Send + Sync + 'static> Entry<T> {
+    /// # Safety
+    /// `entry` is an `Entry<T>` of [`Slot::get_or_init`], and not used any more.
+    unsafe fn drop(entry: NonNull<Head>) {
+        let entry = entry.cast::<Self>();
+        // SAFETY: forwarded from the caller: the value is dropped once, its block returned with its own layout.
+        unsafe {
+            entry.drop_in_place();
+            blocks::release(entry.cast(), Layout::new::<Self>());
+        }
+    }
+}
+
+impl Slot {
+    /// True if there is a value.
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        !self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// The value, if there is one of this type.
+    #[inline]
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        let head = NonNull::new(self.0.load(Ordering::Acquire))?;
+        // SAFETY: what is published lives as long as the slot and is never changed; its head says which type follows.
+        unsafe { (head.as_ref().of == TypeId::of::<T>()).then(|| &head.cast::<Entry<T>>().as_ref().value) }
+    }
+
+    /// The value, made now if there is none; `None` if there is one of another type.
+    #[inline]
+    pub(crate) fn get_or_init<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        const { assert!(size_of::<Entry<T>>() <= blocks::LARGEST && align_of::<Entry<T>>() <= blocks::ALIGN) };
+        if !self.is_some() {
+            let entry = Entry { head: Head { of: TypeId::of::<T>(), drop: Entry::<T>::drop }, value: make() };
+            let block = blocks::allocate(Layout::new::<Entry<T>>()).cast::<Entry<T>>();
+            // SAFETY: fresh memory of the entry's size, aligned to at least 64 bytes.
+            unsafe { block.write(entry) };
+            let fresh = block.cast::<Head>().as_ptr();
+            if self.0.compare_exchange(std::ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed).is_err() {
+                // SAFETY: another thread was faster, so this entry was not published and is dropped here once.
+                unsafe { Entry::<T>::drop(block.cast()) };
+            }
+        }
+        self.get()
+    }
+}
+
+impl Drop for Slot {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(head) = NonNull::new(*self.0.get_mut()) {
+            // SAFETY: the last owner drops the entry, whose head knows how, once.
+            unsafe { (head.as_ref().drop)(head) };
         }
     }
 }
@@ -259,7 +351,8 @@ mod tests {
     #[test]
     fn the_last_reference_drops_the_value() {
         let dropped = AtomicBool::new(false);
-        let a = Ref::new(Flag(&dropped));
+        // SAFETY: the value is written whole.
+        let a = unsafe { Ref::new_in_place(|to: *mut Flag<'_>| to.write(Flag(&dropped))) };
         let b = a.clone();
         assert_eq!(Ref::use_count(&a), 2);
         assert!(Ref::ptr_eq(&a, &b));
@@ -270,8 +363,34 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_keeps_the_first_value() {
+        let slot = Slot::default();
+        assert!(!slot.is_some() && slot.get::<String>().is_none());
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                let slot = &slot;
+                scope.spawn(move || slot.get_or_init(|| format!("{i}")).map(String::len));
+            }
+        });
+        let first = slot.get::<String>().unwrap();
+        assert_eq!(slot.get_or_init(|| "later".to_owned()).unwrap(), first);
+        assert!(slot.get::<usize>().is_none() && slot.get_or_init(|| 7usize).is_none());
+    }
+
+    #[test]
+    fn a_slot_drops_its_value() {
+        static DROPPED: AtomicBool = AtomicBool::new(false);
+        let slot = Slot::default();
+        slot.get_or_init(|| Flag(&DROPPED));
+        assert!(!DROPPED.load(Ordering::SeqCst));
+        drop(slot);
+        assert!(DROPPED.load(Ordering::SeqCst));
+    }
+
+    #[test]
     fn references_cross_threads() {
-        let value = Ref::new(7usize);
+        // SAFETY: the value is written whole.
+        let value = unsafe { Ref::new_in_place(|to: *mut usize| to.write(7)) };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let value = value.clone();

@@ -13,6 +13,7 @@ use parking_lot::lock_api::RawRwLock as _;
 use smallvec::SmallVec;
 
 use crate::allocator::{self, Allocator, DataPtr, Deleter};
+use crate::refcount::write_fields;
 use crate::{Device, Error, Ref, Result, bail, check};
 
 /// A shared reference to a block of bytes on a device. Cloning shares the bytes.
@@ -34,17 +35,27 @@ struct StorageImpl {
 
 impl StorageImpl {
     #[inline(always)]
-    fn new(data: DataPtr, resizable: bool) -> Self {
-        Self {
-            lock: RawRwLock::INIT,
-            borrowed: AtomicIsize::new(0),
-            pointer: AtomicPtr::new(data.as_ptr()),
-            nbytes: AtomicUsize::new(data.nbytes()),
-            version: AtomicU32::new(0),
-            resizable: AtomicBool::new(resizable),
-            device: data.device(),
-            data: UnsafeCell::new(data),
-        }
+    fn new(data: DataPtr, resizable: bool) -> Ref<Self> {
+        let write = |to| {
+            // SAFETY: `Ref` gives the address of the storage to be.
+            unsafe {
+                write_fields!(
+                    to,
+                    StorageImpl {
+                        lock: RawRwLock::INIT,
+                        borrowed: AtomicIsize::new(0),
+                        pointer: AtomicPtr::new(data.as_ptr()),
+                        nbytes: AtomicUsize::new(data.nbytes()),
+                        version: AtomicU32::new(0),
+                        resizable: AtomicBool::new(resizable),
+                        device: data.device(),
+                        data: UnsafeCell::new(data),
+                    }
+                );
+            }
+        };
+        // SAFETY: every field is written.
+        unsafe { Ref::new_in_place(write) }
     }
 }
 
@@ -66,13 +77,13 @@ impl Storage {
         if !allocator::is_small(nbytes) {
             return Ok(Self::from_data_ptr(allocator::CPU.allocate(nbytes, device)?, true));
         }
-        Ok(Self(Ref::new_with(|| StorageImpl::new(allocator::CPU.small(nbytes), true))))
+        Ok(Self(StorageImpl::new(allocator::CPU.small(nbytes), true)))
     }
 
     /// A storage over memory that was allocated elsewhere.
     #[inline(always)]
     pub fn from_data_ptr(data: DataPtr, resizable: bool) -> Self {
-        Self(Ref::new_with(|| StorageImpl::new(data, resizable)))
+        Self(StorageImpl::new(data, resizable))
     }
 
     /// A storage over a vector's memory, without a copy.

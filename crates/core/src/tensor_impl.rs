@@ -4,11 +4,10 @@
 //! block; old ones live as long as the tensor, so `sizes()` is a plain slice that no other thread can pull away.
 #![allow(unsafe_code)]
 
-use std::any::Any;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use crate::refcount::{Slot, write_fields};
 use crate::strides::{self, Dims};
 use crate::{DType, Device, DispatchKeySet, Layout, MemoryFormat, Ref, Result, Storage, check, tls};
 
@@ -34,14 +33,39 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// A view of a storage. The caller has checked that it lies within the bytes.
+    /// Writes a view of a storage to its place. The caller has checked that it lies within the bytes.
+    ///
+    /// # Safety
+    /// `to` is valid for writes; what it holds is not dropped.
     #[inline(always)]
-    fn new(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Self {
-        // Overflows only beside a size of 0.
-        let numel = sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
-        let contiguous = strides::is_contiguous(sizes, strides);
-        let (sizes, strides) = (strides::dims(sizes), strides::dims(strides));
-        Self { storage, sizes, strides, offset, numel, dtype, contiguous, previous: ptr::null_mut() }
+    unsafe fn write(to: *mut Self, storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) {
+        // SAFETY: forwarded from the caller.
+        unsafe {
+            write_fields!(
+                to,
+                Metadata {
+                    storage: storage,
+                    sizes: strides::dims(sizes),
+                    strides: strides::dims(strides),
+                    offset: offset,
+                    // Overflows only beside a size of 0.
+                    numel: sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size)),
+                    dtype: dtype,
+                    contiguous: strides::is_contiguous(sizes, strides),
+                    previous: ptr::null_mut(),
+                }
+            );
+        }
+    }
+
+    /// [`Metadata::write`] to the heap.
+    fn boxed(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Box<Self> {
+        let mut block = Box::new_uninit();
+        // SAFETY: the box is valid for writes, and initialised by this one.
+        unsafe {
+            Self::write(block.as_mut_ptr(), storage, dtype, sizes, strides, offset);
+            block.assume_init()
+        }
     }
 
     /// True if row-major without gaps.
@@ -68,7 +92,7 @@ pub struct TensorImpl {
     inference: bool,
     /// A version counter of its own, where it is not the storage's (`.data`).
     version: Option<Box<AtomicU32>>,
-    autograd: OnceLock<Box<dyn Any + Send + Sync>>,
+    autograd: Slot,
 }
 
 // SAFETY: `current` and the blocks behind it are published with release stores, never changed, and freed by the last
@@ -88,7 +112,7 @@ impl TensorImpl {
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, &sizes, &strides, offset)))
+        Ok(Self::make(None, storage, dtype, &sizes, &strides, offset))
     }
 
     /// A fresh dense tensor. Its elements are initialised, with no particular value.
@@ -112,45 +136,58 @@ impl TensorImpl {
         check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
-        Ok(Self::from_metadata(None, || Metadata::new(storage, dtype, sizes, strides, 0)))
+        Ok(Self::make(None, storage, dtype, sizes, strides, 0))
     }
 
     /// The same view with a version counter of its own and no autograd: `x.data`.
     pub fn with_own_version(source: &TensorRef) -> TensorRef {
         let m = source.metadata();
-        let copy = || Metadata::new(m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
-        Self::from_metadata(Some(Box::default()), copy)
+        Self::make(Some(Box::default()), m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset)
     }
 
     /// The same view of the same storage, unknown to autograd, under metadata that nobody else can change: for operators
     /// that look at a shape more than once.
     pub fn pinned(&self) -> TensorRef {
         let m = self.metadata();
-        let copy = || Metadata::new(m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
         // Writes through this one count for themselves where those of `self` do.
-        let pinned = Self::from_metadata(self.version.as_ref().map(|_| Box::default()), copy);
+        let version = self.version.as_ref().map(|_| Box::default());
+        let pinned = Self::make(version, m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
         pinned.set_wrapped_number(self.is_wrapped_number());
         pinned
     }
 
-    /// A tensor of the metadata that `first` makes in its place.
+    /// A tensor, written where it stays.
     #[inline(always)]
-    fn from_metadata(version: Option<Box<AtomicU32>>, first: impl FnOnce() -> Metadata) -> TensorRef {
+    fn make(
+        version: Option<Box<AtomicU32>>,
+        storage: Storage,
+        dtype: DType,
+        sizes: &[i64],
+        strides: &[i64],
+        offset: i64,
+    ) -> TensorRef {
         let inference = tls::inference_enabled();
-        Ref::new_with(|| {
-            let first = first();
-            let key_set = DispatchKeySet::of_tensor(first.storage.device().kind(), inference);
-            Self {
-                current: AtomicPtr::new(ptr::null_mut()),
-                first,
-                key_set,
-                requires_grad: AtomicBool::new(false),
-                wrapped_number: AtomicBool::new(false),
-                inference,
-                version,
-                autograd: OnceLock::new(),
+        let key_set = DispatchKeySet::of_tensor(storage.device().kind(), inference);
+        let write = |to: *mut Self| {
+            // SAFETY: `Ref` gives the address of the tensor to be; its first metadata are a field of it.
+            unsafe {
+                write_fields!(
+                    to,
+                    TensorImpl {
+                        current: AtomicPtr::new(ptr::null_mut()),
+                        first => |first| Metadata::write(first, storage, dtype, sizes, strides, offset),
+                        key_set: key_set,
+                        requires_grad: AtomicBool::new(false),
+                        wrapped_number: AtomicBool::new(false),
+                        inference: inference,
+                        version: version,
+                        autograd: Slot::default(),
+                    }
+                );
             }
-        })
+        };
+        // SAFETY: every field is written.
+        unsafe { Ref::new_in_place(write) }
     }
 
     /// The newest metadata.
@@ -182,7 +219,7 @@ impl TensorImpl {
             storage.device()
         );
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        let mut block = Box::new(Metadata::new(storage, dtype, &sizes, &strides, offset));
+        let mut block = Metadata::boxed(storage, dtype, &sizes, &strides, offset);
         let mut seen = self.current.load(Ordering::Acquire);
         loop {
             block.previous = seen;
@@ -349,15 +386,22 @@ impl TensorImpl {
         }
     }
 
-    /// What autograd keeps with this tensor, if anything.
+    /// True if autograd keeps something with this tensor.
     #[inline]
-    pub fn autograd(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.autograd.get().map(|slot| &**slot)
+    pub fn has_autograd(&self) -> bool {
+        self.autograd.is_some()
     }
 
-    /// What autograd keeps with this tensor, made at first need.
-    pub fn autograd_or_init(&self, make: impl FnOnce() -> Box<dyn Any + Send + Sync>) -> &(dyn Any + Send + Sync) {
-        &**self.autograd.get_or_init(make)
+    /// What autograd keeps with this tensor, if anything. One type of value can be kept.
+    #[inline]
+    pub fn autograd<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.autograd.get()
+    }
+
+    /// What autograd keeps with this tensor, made at first need; `None` if something of another type is kept.
+    #[inline]
+    pub fn autograd_or_init<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.autograd.get_or_init(make)
     }
 }
 

@@ -59,64 +59,20 @@ use smallvec::SmallVec;
 use tensor_core::storage::Access;
 use tensor_core::strides::{self, Dims};
 use tensor_core::tensor_impl::Metadata;
-use tensor_core::{DType, Element, Result, Storage, TensorImpl, bail, check};
+use tensor_core::{Element, Result, TensorImpl, bail, check};
 
 pub use super::parts::{column_runs, par_chunks, par_chunks2, par_rows, par_rows2, par_rows3};
 use super::parts::{par_chunks_by, rows_per_chunk};
 use crate::isa::Isa;
 use crate::parallel::parallel_for;
 
-/// One locked tensor: where its elements lie.
-struct Place<'a> {
-    dtype: DType,
-    pointer: *mut u8,
-    sizes: &'a [i64],
-    strides: &'a [i64],
-    numel: usize,
-}
-
-impl<'a> Place<'a> {
-    /// The caller holds the lock of the storage.
-    fn new(m: &'a Metadata) -> Result<Self> {
-        check!(m.storage.device().is_cpu(), "expected a CPU tensor, got one on {}", m.storage.device());
-        // Again under the lock: a view may have been made over a storage by other means.
-        tensor_core::storage::check_in_bounds(&m.storage, &m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
-        let pointer = m.storage.data_ptr().wrapping_add(m.offset as usize * m.dtype.itemsize());
-        Ok(Self { dtype: m.dtype, pointer, sizes: &m.sizes, strides: &m.strides, numel: m.numel as usize })
-    }
-
-    /// The bytes from the first to the last element.
-    fn range(&self) -> (usize, usize) {
-        if self.numel == 0 {
-            return (0, 0);
-        }
-        let last: i64 = self.sizes.iter().zip(self.strides).map(|(&n, &s)| (n - 1) * s).sum();
-        let begin = self.pointer as usize;
-        (begin, begin + (last as usize + 1) * self.dtype.itemsize())
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        let (a, b) = (self.range(), other.range());
-        a.0 < b.1 && b.0 < a.1
-    }
-
-    /// The typed address of the first element.
-    fn typed<T: Element>(&self) -> Result<*mut T> {
-        let dtype = self.dtype;
-        check!(dtype == T::DTYPE, "kernel expected a tensor of {}, got {}", T::DTYPE, dtype);
-        if self.numel == 0 {
-            return Ok(std::ptr::NonNull::dangling().as_ptr());
-        }
-        let pointer = self.pointer.cast::<T>();
-        check!(pointer.is_aligned(), "storage of a {dtype} tensor is not aligned to {} bytes", align_of::<T>());
-        Ok(pointer)
-    }
-}
-
 /// Tensors whose storages are locked: inputs shared, outputs exclusive.
 pub struct Locked<'a> {
-    reads: SmallVec<[Place<'a>; 6]>,
-    writes: SmallVec<[(Place<'a>, Cell<bool>); 3]>,
+    /// Inputs, then outputs.
+    tensors: SmallVec<[&'a Metadata; 8]>,
+    inputs: usize,
+    /// Whether each output was handed out.
+    taken: SmallVec<[Cell<bool>; 8]>,
     _access: Access<'a>,
 }
 
@@ -127,31 +83,53 @@ pub struct Locked<'a> {
 /// not on the CPU.
 pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<Locked<'a>> {
     // One look at each tensor: what is locked is what is used, even if another thread calls `set_` meanwhile.
-    let reads: SmallVec<[&'a Metadata; 6]> = reads.iter().map(|t| t.metadata()).collect();
-    let writes: SmallVec<[&'a Metadata; 3]> = writes.iter().map(|t| t.metadata()).collect();
-    let storages = |list: &[&'a Metadata]| -> SmallVec<[&'a Storage; 6]> { list.iter().map(|m| &m.storage).collect() };
-    let access = Access::lock(&storages(&reads), &storages(&writes))?;
-    let reads = reads.iter().map(|m| Place::new(m)).collect::<Result<SmallVec<[Place<'a>; 6]>>>()?;
-    let writes = writes
-        .iter()
-        .map(|m| Ok((Place::new(m)?, Cell::new(false))))
-        .collect::<Result<SmallVec<[(Place<'a>, Cell<bool>); 3]>>>()?;
-    for (i, (output, _)) in writes.iter().enumerate() {
-        let others = reads.iter().chain(writes[..i].iter().map(|(place, _)| place));
-        for other in others {
+    let mut tensors = SmallVec::<[&'a Metadata; 8]>::new();
+    for tensor in reads.iter().chain(writes) {
+        tensors.push(tensor.metadata());
+    }
+    let is_written = |i: usize| i >= reads.len();
+    let access = Access::lock_all(tensors.iter().enumerate().map(|(i, m)| (&m.storage, is_written(i))))?;
+    for (i, m) in tensors.iter().enumerate() {
+        check!(m.storage.device().is_cpu(), "expected a CPU tensor, got one on {}", m.storage.device());
+        // Again under the lock: a view may have been made over a storage by other means.
+        tensor_core::storage::check_in_bounds(&m.storage, &m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
+        if is_written(i) {
             check!(
-                !output.overlaps(other),
+                !tensors[..i].iter().any(|other| overlap(m, other)),
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
                  memory location. Please clone() the tensor before performing the operation."
             );
+            check!(
+                m.is_contiguous() || !strides_overlap(&m.sizes, &m.strides),
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory \
+                 location. Please clone() the tensor before performing the operation."
+            );
         }
-        check!(
-            !strides_overlap(output.sizes, output.strides),
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
-             Please clone() the tensor before performing the operation."
-        );
     }
-    Ok(Locked { reads, writes, _access: access })
+    let taken = SmallVec::from_elem(Cell::new(false), writes.len());
+    Ok(Locked { tensors, inputs: reads.len(), taken, _access: access })
+}
+
+/// The address of the first element. The caller holds the lock of the storage.
+fn address(m: &Metadata) -> *mut u8 {
+    m.storage.data_ptr().wrapping_add(m.offset as usize * m.dtype.itemsize())
+}
+
+/// True if two tensors have bytes between their first and last elements in common.
+fn overlap(a: &Metadata, b: &Metadata) -> bool {
+    let range = |m: &Metadata| {
+        let last = match m.is_contiguous() {
+            true => m.numel - 1,
+            false => m.sizes.iter().zip(&m.strides).map(|(&n, &s)| (n - 1) * s).sum(),
+        };
+        let begin = address(m) as usize;
+        begin..begin + (last as usize + 1) * m.dtype.itemsize()
+    };
+    if a.numel == 0 || b.numel == 0 {
+        return false;
+    }
+    let (a, b) = (range(a), range(b));
+    a.start < b.end && b.start < a.end
 }
 
 /// True unless it is certain that all indices give distinct addresses: sorted by stride, each stride steps over
@@ -173,20 +151,22 @@ fn strides_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
+    /// A view of a locked tensor as elements of type `T`.
+    fn view<T: Element>(&self, m: &'a Metadata) -> Result<View<'_, T>> {
+        check!(m.dtype == T::DTYPE, "kernel expected a tensor of {}, got {}", T::DTYPE, m.dtype);
+        let pointer = if m.numel == 0 { std::ptr::dangling_mut() } else { address(m).cast::<T>() };
+        check!(pointer.is_aligned(), "storage of a {} tensor is not aligned to {} bytes", m.dtype, align_of::<T>());
+        Ok(View { pointer, sizes: &m.sizes, strides: &m.strides, numel: m.numel as usize, _elements: PhantomData })
+    }
+
     /// The input `i` as elements of type `T`.
     ///
     /// # Errors
     /// When its dtype is another one, or there is no such input.
     pub fn read<T: Element>(&self, i: usize) -> Result<View<'_, T>> {
-        let Some(place) = self.reads.get(i) else { bail!(Runtime, "kernel has no input {i}") };
-        Ok(View {
-            pointer: place.typed::<T>()?,
-            sizes: place.sizes,
-            strides: place.strides,
-            numel: place.numel,
-            _elements: PhantomData,
-        })
+        let Some(meta) = self.tensors[..self.inputs].get(i) else { bail!(Runtime, "kernel has no input {i}") };
+        self.view(meta)
     }
 
     /// The output `i` as elements of type `T`. Each output is handed out once.
@@ -194,29 +174,20 @@ impl Locked<'_> {
     /// # Errors
     /// When its dtype is another one, when it is out already, or there is no such output.
     pub fn write<T: Element>(&self, i: usize) -> Result<ViewMut<'_, T>> {
-        let Some((place, taken)) = self.writes.get(i) else { bail!(Runtime, "kernel has no output {i}") };
-        let pointer = place.typed::<T>()?;
+        let Some(taken) = self.taken.get(i) else { bail!(Runtime, "kernel has no output {i}") };
+        let view = self.view(self.tensors[self.inputs + i])?;
         check!(!taken.replace(true), "output {i} of a kernel was taken twice");
-        Ok(ViewMut {
-            view: View {
-                pointer,
-                sizes: place.sizes,
-                strides: place.strides,
-                numel: place.numel,
-                _elements: PhantomData,
-            },
-            _exclusive: PhantomData,
-        })
+        Ok(ViewMut { view, _exclusive: PhantomData })
     }
 
     /// How many inputs there are.
     pub fn inputs(&self) -> usize {
-        self.reads.len()
+        self.inputs
     }
 
     /// How many outputs there are.
     pub fn outputs(&self) -> usize {
-        self.writes.len()
+        self.taken.len()
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Locked`]: the operands' memory, locked for a running kernel.
+//! [`TensorIter::locked`]: the operands' memory, locked while a kernel runs.
 
 use smallvec::SmallVec;
 
@@ -7,30 +7,17 @@ use crate::storage::Access;
 use crate::tensor_impl::Metadata;
 use crate::{Ref, Result, check};
 
-/// The locks on the storages of a plan, and where each operand's first element lies. Unlocked on drop.
-pub struct Locked<'a> {
-    pointers: SmallVec<[*mut u8; 4]>,
-    _access: Access<'a>,
-}
-
-impl Locked<'_> {
-    /// The address of each operand's first element, outputs first. Valid for the plan's walk while this lives.
-    #[inline]
-    pub fn pointers(&self) -> &[*mut u8] {
-        &self.pointers
-    }
-}
-
 impl TensorIter {
-    /// Locks what the kernel reads and writes. Outputs that the plan alone owns need no lock.
+    /// Runs `kernel` under the locks on what it reads and writes, with the address of each operand's first element, outputs
+    /// first: valid for the plan's walk until it returns. Outputs that the plan alone owns need no lock.
     ///
     /// The plan's offsets lie within the operands' memory: it is what was planned with ([`TensorIter::metadata`] checks),
-    /// and storages never shrink.
+    /// and storages never shrink. `kernel` runs no operators.
     ///
     /// # Errors
     /// When a cast is due, when a tensor was changed since it was planned, or when a slice of one is out.
     #[inline(always)]
-    pub fn lock(&self) -> Result<Locked<'_>> {
+    pub fn locked<R>(&self, kernel: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
         // What was planned with, and not what another thread makes of a tensor from here on.
         let mut metas = SmallVec::<[&Metadata; 4]>::new();
         for (i, operand) in self.plan.operands.iter().enumerate() {
@@ -49,13 +36,13 @@ impl TensorIter {
             let private = operand.fresh && Ref::use_count(tensor) == 1 && meta.storage.use_count() == 1;
             (!private).then_some((&meta.storage, operand.is_output))
         });
-        let access = Access::lock_all(shared)?;
+        let _access = Access::lock_all(shared)?;
         // Under the lock: a storage that grows moves its bytes.
-        let mut pointers = SmallVec::new();
-        for meta in metas {
+        let mut pointers = SmallVec::<[*mut u8; 4]>::new();
+        for meta in &metas {
             let offset = (meta.offset as usize).wrapping_mul(meta.dtype.itemsize());
             pointers.push(meta.storage.data_ptr().wrapping_add(offset));
         }
-        Ok(Locked { pointers, _access: access })
+        Ok(kernel(&pointers))
     }
 }

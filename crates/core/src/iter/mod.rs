@@ -21,7 +21,6 @@ use std::{fmt, mem};
 use smallvec::SmallVec;
 
 pub use config::IterConfig;
-pub use locked::Locked;
 pub use plan::resize_output;
 
 use crate::refcount::Unique;

@@ -38,7 +38,7 @@ fn cast_all(iter: &mut TensorIter) {
         iter.set_operand(cast.index, temporary).unwrap();
     }
     assert!(iter.is_ready());
-    iter.lock().unwrap();
+    iter.locked(|_| ()).unwrap();
 }
 
 /// For each element of the operation, the byte offset in each operand, from its tensor as it is.
@@ -351,7 +351,7 @@ fn casts_are_listed_and_made() {
     assert_eq!(iter.common_dtype(), DType::F64);
     let casts: Vec<_> = iter.casts().iter().map(|cast| (cast.index, cast.from, cast.to, cast.is_output)).collect();
     assert_eq!(casts, [(0, DType::F32, DType::F64, true), (1, DType::F32, DType::F64, false)]);
-    assert!(iter.lock().is_err());
+    assert!(iter.locked(|_| ()).is_err());
     assert!(iter.set_operand(1, b.clone()).is_ok());
     assert!(iter.set_operand(0, dense(&[3, 2], DType::F64)).is_err());
     cast_all(&mut iter);
@@ -414,10 +414,10 @@ fn static_shapes_stay_within_memory() {
 fn tensors_changed_since_the_plan_are_refused() {
     let (a, b) = (dense(&[2, 3], DType::F32), dense(&[2, 3], DType::F32));
     let iter = IterConfig::binary_op(None, &a, &b).build().unwrap();
-    drop(iter.lock().unwrap());
+    iter.locked(|_| ()).unwrap();
     let small = Storage::allocate(4, Device::CPU).unwrap();
     b.set_metadata(small, DType::F32, Dims::from_slice(&[1]), Dims::from_slice(&[1]), 0).unwrap();
-    assert!(iter.lock().is_err());
+    assert!(iter.locked(|_| ()).is_err());
 }
 
 #[test]
