@@ -1,9 +1,9 @@
 //! Fills: one value in every element.
 
 use crate::elementwise;
-use crate::simd::Number;
+use crate::simd::Value;
 
 elementwise! {
     /// Sets every element to parameter 0.
-    pub fn fill<T: Number>(; value: T) -> T { value }
+    pub fn fill<T: Value>(; value: T) -> T { value }
 }

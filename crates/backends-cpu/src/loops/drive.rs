@@ -10,6 +10,7 @@ use tensor_core::iter::TensorIter;
 use tensor_core::{DType, Result, check};
 
 use super::block::{Elementwise, Inputs, Outputs, block};
+use super::stream::{self, STREAM};
 use crate::isa::Isa;
 use crate::parallel::{GRAIN, parallel_for};
 use crate::with_level;
@@ -19,6 +20,9 @@ const MOST: usize = 8;
 
 /// Bytes of an operand's stage.
 const STAGE: usize = 4096;
+
+/// Outputs that a kernel has at most.
+const STREAMED: usize = 3;
 
 /// Bytes of a cache line.
 const LINE: isize = 64;
@@ -30,7 +34,7 @@ const COLUMNS: usize = 64;
 const SHORT: usize = 64;
 
 /// A kernel over contiguous elements: the operands' addresses, and how many elements.
-type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
+pub(super) type Block<'a> = &'a (dyn Fn(&[*mut u8], usize) + Sync);
 
 /// Runs an elementwise operator over a plan: `Out` is an element type (or a tuple of several outputs), `In` a tuple of them.
 ///
@@ -48,7 +52,11 @@ pub fn map<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(iter: &Ten
     })
 }
 
-fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_>) -> Result<()> {
+/// Runs a block over a plan whose operands have these dtypes.
+///
+/// # Errors
+/// As [`map`].
+pub(super) fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_>) -> Result<()> {
     let operands = iter.operands();
     check!(iter.device().is_cpu(), "a CPU kernel was called on device {}", iter.device());
     check!(
@@ -61,31 +69,64 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
     for (operand, &dtype) in operands.iter().zip(outputs.iter().chain(inputs)) {
         check!(operand.dtype == dtype, "Found dtype {} but expected {}", operand.dtype.cpp_name(), dtype.cpp_name());
     }
-    let numel = iter.numel() as usize;
-    if numel == 0 {
+    if iter.numel() == 0 {
         return Ok(());
     }
-    let locked = iter.lock()?;
-    let base = Addresses::new(locked.pointers());
+    iter.locked(|pointers| run(iter, Addresses::new(pointers), outputs.len(), block))
+}
+
+/// Runs the block over a plan of at least one element, whose storages are locked.
+fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
+    let numel = iter.numel() as usize;
     if iter.is_contiguous() {
         if numel <= GRAIN {
-            block(base.get(), numel);
-        } else {
-            parallel_for(numel, GRAIN, |begin, end| {
-                let mut addresses = base;
-                for (address, operand) in addresses.list.iter_mut().zip(operands) {
-                    *address = address.wrapping_add(begin * operand.dtype.itemsize());
-                }
-                block(addresses.get(), end - begin);
-            });
+            return block(base.get(), numel);
         }
-        return Ok(());
+        let streams = streams(iter, &base, outputs);
+        return parallel_for(numel, GRAIN, |begin, end| {
+            let addresses = base.moved(iter, begin);
+            if streams {
+                stream_block(iter, addresses, outputs, end - begin, block)
+            } else {
+                block(addresses.get(), end - begin)
+            }
+        });
     }
     // Threads must not write one element twice at once: an expanded output is filled serially.
     let expanded = |strides: &[isize]| iter.shape().iter().zip(strides).any(|(&size, &stride)| size > 1 && stride == 0);
-    let grain = if (0..outputs.len()).any(|i| expanded(iter.strides(i))) { numel } else { GRAIN };
-    parallel_for(numel, grain, |begin, end| Walk::new(iter, base, block).run(begin, end));
-    Ok(())
+    let grain = if (0..outputs).any(|i| expanded(iter.strides(i))) { numel } else { GRAIN };
+    parallel_for(numel, grain, |begin, end| Walk::new(iter, block).run(iter, base, begin, end));
+}
+
+/// Whether outputs go past the caches: large ones whose lines no input has fetched already.
+fn streams(iter: &TensorIter, base: &Addresses, outputs: usize) -> bool {
+    let (written, read) = base.get().split_at(outputs);
+    let bytes = |i: usize| iter.numel() as usize * iter.operand(i).dtype.itemsize();
+    outputs <= STREAMED
+        && (0..outputs).all(|i| bytes(i) >= STREAM)
+        && !written.iter().any(|address| read.contains(address))
+}
+
+/// Runs the block over `n` contiguous elements, a stage at a time, and streams what it wrote to the outputs.
+fn stream_block(iter: &TensorIter, mut addresses: Addresses, outputs: usize, n: usize, block: Block<'_>) {
+    let sizes = iter.operands().iter().map(|operand| operand.dtype.itemsize());
+    let room = STAGE / sizes.fold(1, usize::max);
+    let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; STREAMED];
+    for begin in (0..n).step_by(room) {
+        let len = room.min(n - begin);
+        let mut staged = addresses;
+        for (stage, address) in stages[..outputs].iter_mut().zip(&mut staged.list) {
+            *address = stage.0.as_mut_ptr().cast();
+        }
+        block(staged.get(), len);
+        for (i, stage) in stages[..outputs].iter().enumerate() {
+            let bytes = len * iter.operand(i).dtype.itemsize();
+            // SAFETY: the block wrote as many bytes of the stage; the output has as many from this address on.
+            unsafe { stream::copy(stage.0.as_ptr().cast(), addresses.list[i], bytes) };
+        }
+        addresses = addresses.moved(iter, len);
+    }
+    stream::fence();
 }
 
 /// The operands' addresses. Threads share them as numbers; what they may do with the memory is the driver's argument.
@@ -112,6 +153,14 @@ impl Addresses {
     fn get(&self) -> &[*mut u8] {
         &self.list[..self.count]
     }
+
+    /// The addresses of the element `n` elements on, where they lie side by side.
+    fn moved(mut self, iter: &TensorIter, n: usize) -> Self {
+        for (address, operand) in self.list.iter_mut().zip(iter.operands()) {
+            *address = address.wrapping_add(n * operand.dtype.itemsize());
+        }
+        self
+    }
 }
 
 /// Room to lay the elements of one operand side by side.
@@ -130,12 +179,21 @@ struct Patch {
     rows: usize,
 }
 
+impl Patch {
+    /// True if its elements lie side by side, rows first.
+    fn is_dense(&self, size: usize) -> bool {
+        (self.cols == 1 || self.inner == size as isize) && (self.rows == 1 || self.outer == (self.cols * size) as isize)
+    }
+}
+
 /// One thread's walk over a part of a plan that is not contiguous.
 struct Walk<'a> {
-    iter: &'a TensorIter,
-    base: Addresses,
     block: Block<'a>,
+    outputs: usize,
+    count: usize,
     sizes: [usize; MOST],
+    inner: [isize; MOST],
+    outer: [isize; MOST],
     /// Elements of a staged patch.
     room: usize,
     stages: [Stage; MOST],
@@ -144,28 +202,23 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(iter: &'a TensorIter, base: Addresses, block: Block<'a>) -> Self {
-        let mut sizes = [1; MOST];
-        for (size, operand) in sizes.iter_mut().zip(iter.operands()) {
-            *size = operand.dtype.itemsize();
+    fn new(iter: &TensorIter, block: Block<'a>) -> Self {
+        let (mut sizes, mut inner, mut outer) = ([1; MOST], [0; MOST], [0; MOST]);
+        for (i, operand) in iter.operands().iter().enumerate() {
+            (sizes[i], inner[i], outer[i]) = (operand.dtype.itemsize(), iter.strides0(i), iter.strides1(i));
         }
         let largest = sizes.into_iter().fold(1, usize::max);
         let stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; MOST];
-        Self { iter, base, block, sizes, room: STAGE / largest, stages, held: [None; MOST] }
+        let (outputs, count, room) = (iter.num_outputs(), iter.operands().len(), STAGE / largest);
+        Self { block, outputs, count, sizes, inner, outer, room, stages, held: [None; MOST] }
     }
 
-    fn run(&mut self, begin: usize, end: usize) {
-        let iter = self.iter;
-        let count = self.base.count;
-        let (mut inner, mut outer) = ([0isize; MOST], [0isize; MOST]);
-        for i in 0..count {
-            inner[i] = iter.strides0(i);
-            outer[i] = iter.strides1(i);
-        }
-        let dense = (0..count).all(|i| inner[i] == self.sizes[i] as isize);
+    fn run(&mut self, iter: &TensorIter, base: Addresses, begin: usize, end: usize) {
+        let (inner, outer) = (&self.inner[..self.count], &self.outer[..self.count]);
+        let dense = inner.iter().zip(&self.sizes).all(|(&inner, &size)| inner == size as isize);
         // An operand that lies along the second dimension: a cache line of it serves several rows, so take patches that use
         // it up, of few enough lines to stay in the cache.
-        let across = (0..count).any(|i| inner[i].abs() >= LINE && outer[i] != 0 && outer[i].abs() < LINE);
+        let across = inner.iter().zip(outer).any(|(i, o)| i.abs() >= LINE && *o != 0 && o.abs() < LINE);
         iter.for_each_chunk(begin, end, |offsets, size0, size1| {
             let (cols, rows) = if size1 > 1 && across {
                 let cols = size0.min(COLUMNS);
@@ -179,51 +232,42 @@ impl<'a> Walk<'a> {
             };
             for row in (0..size1).step_by(rows) {
                 for col in (0..size0).step_by(cols) {
-                    let mut patches = [Patch { at: std::ptr::null_mut(), inner: 0, outer: 0, cols: 0, rows: 0 }; MOST];
-                    for i in 0..count {
-                        let offset = offsets[i] + row as isize * outer[i] + col as isize * inner[i];
-                        patches[i] = Patch {
-                            at: self.base.list[i].wrapping_offset(offset),
-                            inner: inner[i],
-                            outer: outer[i],
-                            cols: cols.min(size0 - col),
-                            rows: rows.min(size1 - row),
-                        };
+                    let mut at = base;
+                    for (i, address) in at.list[..self.count].iter_mut().enumerate() {
+                        let offset = row as isize * self.outer[i] + col as isize * self.inner[i];
+                        *address = address.wrapping_offset(offsets[i] + offset);
                     }
-                    self.patch(&patches);
+                    let (cols, rows) = (cols.min(size0 - col), rows.min(size1 - row));
+                    if dense && rows == 1 { (self.block)(at.get(), cols) } else { self.patch(at, cols, rows) }
                 }
             }
         });
     }
 
-    /// Runs the block on one patch: on the operands themselves where their elements lie side by side, else on stages.
-    fn patch(&mut self, patches: &[Patch; MOST]) {
-        let outputs = self.iter.num_outputs();
-        let mut addresses = self.base;
-        let n = patches[0].cols * patches[0].rows;
-        let direct = |p: &Patch, size: usize| {
-            (p.cols == 1 || p.inner == size as isize) && (p.rows == 1 || p.outer == (p.cols * size) as isize)
-        };
-        for (i, &patch) in patches.iter().enumerate().take(self.base.count) {
-            let size = self.sizes[i];
-            if direct(&patch, size) {
-                addresses.list[i] = patch.at;
+    /// Runs the block on one patch, whose first elements are given: on the operands themselves where their elements lie side
+    /// by side, else on stages.
+    fn patch(&mut self, at: Addresses, cols: usize, rows: usize) {
+        let mut addresses = at;
+        for i in 0..self.count {
+            let patch = Patch { at: at.list[i], inner: self.inner[i], outer: self.outer[i], cols, rows };
+            if patch.is_dense(self.sizes[i]) {
                 continue;
             }
             let stage = self.stages[i].0.as_mut_ptr().cast::<u8>();
             addresses.list[i] = stage;
             // A broadcast input fills its stage once for all patches that see the same elements.
-            if i >= outputs && self.held[i] != Some(patch) {
+            if i >= self.outputs && self.held[i] != Some(patch) {
                 // SAFETY: the patch is the operand's; the stage has room for `n <= room` elements of the largest dtype.
-                unsafe { gather(&patch, stage, size) };
+                unsafe { gather(&patch, stage, self.sizes[i]) };
                 self.held[i] = (patch.inner == 0 || patch.outer == 0).then_some(patch);
             }
         }
-        (self.block)(addresses.get(), n);
-        for (i, patch) in patches.iter().enumerate().take(outputs) {
-            if !direct(patch, self.sizes[i]) {
+        (self.block)(addresses.get(), cols * rows);
+        for i in 0..self.outputs {
+            if addresses.list[i] != at.list[i] {
+                let patch = Patch { at: at.list[i], inner: self.inner[i], outer: self.outer[i], cols, rows };
                 // SAFETY: as above; the block wrote `n` elements of the stage.
-                unsafe { scatter(addresses.list[i], patch, self.sizes[i]) };
+                unsafe { scatter(addresses.list[i], &patch, self.sizes[i]) };
             }
         }
     }

@@ -14,19 +14,24 @@
 //! ```
 #![allow(unsafe_code)]
 
+pub mod beyond;
 mod block;
 mod drive;
 mod fold;
+mod lift;
 mod matrix;
 mod parts;
 mod split;
+mod stream;
 #[cfg(test)]
 mod tests;
+pub mod tiles;
 pub mod views;
 
 pub use block::{Elementwise, Inputs, Outputs};
 pub use drive::map;
 pub use fold::{fold, fold2};
+pub use lift::{is_lifted, map_lifted};
 pub use matrix::{MatMut, MatRef};
 
 /// Writes elementwise kernels `pub fn name<I: Isa, T: ..>(iter: &TensorIter) -> Result<()>` from scalar bodies.
@@ -46,7 +51,7 @@ macro_rules! elementwise {
     () => {};
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident<$($t:ident: $bound:path),*>(
+        $vis:vis fn $name:ident<$($t:ident: $bound:tt),*>(
             $($a:ident: $at:ty),* $(; $($p:ident: $pt:ty),*)?
         ) -> $out:ty $body:block else if ($rare:expr) $slow:block
         $($rest:tt)*
@@ -73,7 +78,7 @@ macro_rules! elementwise {
     };
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident<$($t:ident: $bound:path),*>(
+        $vis:vis fn $name:ident<$($t:ident: $bound:tt),*>(
             $($a:ident: $at:ty),* $(; $($p:ident: $pt:ty),*)?
         ) -> $out:ty $body:block
         $($rest:tt)*
@@ -84,7 +89,7 @@ macro_rules! elementwise {
         $crate::elementwise! { $($rest)* }
     };
     (
-        @kernel [$($front:tt)*] $name:ident [$($t:ident: $bound:path),*] [$($a:ident: $at:ty),*] [$($p:ident: $pt:ty),*]
+        @kernel [$($front:tt)*] $name:ident [$($t:ident: $bound:tt),*] [$($a:ident: $at:ty),*] [$($p:ident: $pt:ty),*]
         $out:ty, $body:block, [$($rare:tt)*]
     ) => {
         $($front)* fn $name<I: $crate::isa::Isa, $($t: $bound),*>(
@@ -106,7 +111,34 @@ macro_rules! elementwise {
             let params = ($(<$pt as ::tensor_core::Element>::from_scalar(
                 iter.param(::std::iter::Iterator::next(&mut next).unwrap_or(0)),
             ),)*);
-            $crate::loops::map::<I, ($($at,)*), $out, _>(iter, Op(params))
+            $crate::elementwise! {
+                @run [$($t $bound)*] iter, params, ($($pt,)*), [$($t: $bound),*] ($($at,)*), $out
+            }
         }
     };
+    // Kernels of f16 run on f32, between conversions of whole blocks.
+    (@run [$t:ident Number] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
+    (@run [$t:ident Ordered] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
+    (@run [$t:ident Floating] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
+    (@run [$t:ident RealFloating] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
+    (@run [$($other:tt)*] $iter:ident, $params:ident, $pt:ty, [$($generics:tt)*] $at:ty, $out:ty) => {
+        $crate::loops::map::<I, $at, $out, _>($iter, Op($params))
+    };
+    (@lift $t:ident $iter:ident, $params:ident, $pt:ty, [$($generics:tt)*] $at:ty, $out:ty) => {{
+        use $crate::simd::Value;
+        fn map<I: $crate::isa::Isa, $($generics)*>(
+            iter: &::tensor_core::iter::TensorIter,
+            params: $pt,
+            memory: [&[::tensor_core::DType]; 2],
+        ) -> ::tensor_core::Result<()> {
+            $crate::loops::map_lifted::<I, $at, $out, _>(iter, memory, Op(params))
+        }
+        if const { $crate::loops::is_lifted::<$t>() } {
+            use $crate::loops::{Inputs, Outputs};
+            let memory = [<$out as Outputs>::DTYPES, <$at as Inputs>::DTYPES];
+            map::<I, <$t as Value>::Lift>($iter, $params, memory)
+        } else {
+            $crate::loops::map::<I, $at, $out, _>($iter, Op($params))
+        }
+    }};
 }

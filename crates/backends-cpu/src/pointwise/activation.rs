@@ -54,34 +54,28 @@ elementwise! {
 
     fn gelu_erf<T: RealFloating>(x: T) -> T {
         let x = x.up();
-        let half: T::Op = c!(0.5);
         // But for f64, PyTorch's is no number at either infinity.
         let odd = T::DTYPE != DType::F64;
         let x = if odd & !x.is_finite() { c!(f64::NAN) } else { x };
-        T::down(x.mul(<T::Op as Arith>::ONE.add(x.mul(c!(SQRT_HALF)).erf::<I>())).mul(half))
+        T::down(x.mul(x.normal_cdf::<I>()))
     }
+    // (1 + tanh(y)) / 2 is sigmoid(2 y), which needs no second branch near 0.
     fn gelu_tanh<T: RealFloating>(x: T) -> T {
         let x = x.up();
-        let half: T::Op = c!(0.5);
-        let inner = x.add(x.mul(x).mul(x).mul(c!(KAPPA))).mul(c!(BETA));
-        T::down(half.mul(x).mul(<T::Op as Arith>::ONE.add(inner.tanh::<I>())))
+        let inner = x.add(x.mul(x).mul(x).mul(c!(KAPPA))).mul(c!(2.0 * BETA));
+        T::down(x.mul(inner.sigmoid::<I>()))
     }
     fn gelu_erf_backward<T: RealFloating>(grad: T, x: T) -> T {
         let x = x.up();
-        let half: T::Op = c!(0.5);
-        let cdf = half.mul(<T::Op as Arith>::ONE.add(x.mul(c!(SQRT_HALF)).erf::<I>()));
         let pdf = x.mul(x).mul(c!(-0.5)).exp::<I>().mul(c!(BETA * 0.5));
-        T::down(grad.up().mul(cdf.add(x.mul(pdf))))
+        T::down(grad.up().mul(x.normal_cdf::<I>().add(x.mul(pdf))))
     }
     fn gelu_tanh_backward<T: RealFloating>(grad: T, x: T) -> T {
         let (x, one) = (x.up(), <T::Op as Arith>::ONE);
-        let half: T::Op = c!(0.5);
-        let inner = x.add(x.mul(x).mul(x).mul(c!(KAPPA))).mul(c!(BETA));
-        let t = inner.tanh::<I>();
-        let slope = one.add(x.mul(x).mul(c!(3.0 * KAPPA))).mul(c!(BETA));
-        let left = half.mul(one.add(t));
-        let right = half.mul(x).mul(one.sub(t.mul(t))).mul(slope);
-        T::down(grad.up().mul(left.add(right)))
+        let inner = x.add(x.mul(x).mul(x).mul(c!(KAPPA))).mul(c!(2.0 * BETA));
+        let s = inner.sigmoid::<I>();
+        let slope = one.add(x.mul(x).mul(c!(3.0 * KAPPA))).mul(c!(2.0 * BETA));
+        T::down(grad.up().mul(s.add(x.mul(slope).mul(s.mul(one.sub(s))))))
     }
 
     /// `x` above 0, else parameter 0 times `x`.

@@ -3,14 +3,14 @@
 use tensor_core::Bool;
 
 use crate::elementwise;
-use crate::simd::{Arith, Number, Ordered, Real, RealFloating};
+use crate::simd::{Arith, Ordered, Real, RealFloating, Value};
 
 elementwise! {
     /// `a` where `cond`, else `b`; inputs: cond, a, b.
-    pub fn where_self<T: Number>(cond: Bool, a: T, b: T) -> T { if cond.get() { a } else { b } }
+    pub fn where_self<T: Value>(cond: Bool, a: T, b: T) -> T { if cond.get() { a } else { b } }
 
     /// `value` where `mask`, else `x`; inputs: x, mask; parameter: value.
-    pub fn masked_fill<T: Number>(x: T, mask: Bool; value: T) -> T { if mask.get() { value } else { x } }
+    pub fn masked_fill<T: Value>(x: T, mask: Bool; value: T) -> T { if mask.get() { value } else { x } }
 
     /// `x` within parameters 0 and 1; NaN stays, and a bound that is NaN wins.
     pub fn clamp<T: Ordered>(x: T; low: T::Op, high: T::Op) -> T { T::down(x.up().maximum(low).minimum(high)) }

@@ -8,7 +8,7 @@ use super::*;
 use crate::copy::copy;
 use crate::isa::{Baseline, Isa, Level, V3, V4, level};
 use crate::loops::views::lock;
-use crate::simd::Value;
+use crate::simd::{Number, Value};
 
 type Kernel = fn(&TensorIter) -> Result<()>;
 
@@ -121,7 +121,7 @@ fn integer_operators_wrap_and_round_as_upstream() {
 }
 
 crate::elementwise! {
-    fn abs_of_first<T: crate::simd::Number>(a: T, _b: T) -> <T as Value>::Abs {
+    fn abs_of_first<T: Number>(a: T, _b: T) -> <T as Value>::Abs {
         <T as Value>::Abs::down(crate::simd::Arith::modulus::<I>(a.up()))
     }
 }

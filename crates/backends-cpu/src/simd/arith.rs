@@ -13,6 +13,9 @@ pub trait Value: Element {
     type Op: Arith<Modulus = <Self::Abs as Value>::Op> + Cast + Element;
     /// The element type of absolute values: the parts' type of a complex one.
     type Abs: Value<Op: Real>;
+    /// What a kernel may be run on in place of this type, between conversions of whole blocks: f32 for f16, whose conversion
+    /// is one instruction for many elements; the type itself otherwise.
+    type Lift: Value<Op = Self::Op>;
     /// To the type that is computed in: exact.
     fn up(self) -> Self::Op;
     /// Back, rounded to the nearest.
@@ -139,7 +142,7 @@ pub trait RealFloating: Value<Op: RealMath> + Ordered {}
 impl<T: Value<Op: RealMath>> RealFloating for T {}
 
 /// The integers and `Bool`, with bitwise operators.
-pub trait Integer: Value<Op = Self> + Real + Ord {
+pub trait Integer: Value<Op = Self, Lift = Self> + Real + Ord {
     /// The number of bits.
     const BITS: u32;
     /// True for the signed integers.
@@ -209,6 +212,7 @@ macro_rules! itself {
         impl Value for $t {
             type Op = $t;
             type Abs = $abs;
+            type Lift = $t;
             #[inline(always)]
             fn up(self) -> $t { self }
             #[inline(always)]
@@ -224,6 +228,7 @@ itself! {
 impl Value for Bool {
     type Op = Bool;
     type Abs = Bool;
+    type Lift = Bool;
     #[inline(always)]
     fn up(self) -> Bool {
         // Storages may hold any byte; arithmetic and comparisons see 0 and 1.
@@ -236,10 +241,11 @@ impl Value for Bool {
 }
 
 macro_rules! halves {
-    ($($t:ty, $up:ident, $down:ident;)*) => { $(
+    ($($t:ty, $lift:ty, $up:ident, $down:ident;)*) => { $(
         impl Value for $t {
             type Op = f32;
             type Abs = $t;
+            type Lift = $lift;
             #[inline(always)]
             fn up(self) -> f32 { $up(self) }
             #[inline(always)]
@@ -247,13 +253,14 @@ macro_rules! halves {
         }
     )* };
 }
-halves! { f16, f16_to_f32, f32_to_f16; bf16, bf16_to_f32, f32_to_bf16; }
+halves! { f16, f32, f16_to_f32, f32_to_f16; bf16, bf16, bf16_to_f32, f32_to_bf16; }
 
 macro_rules! half_complex {
     ($($t:ident;)*) => { $(
         impl Value for Complex<$t> {
             type Op = Complex<f32>;
             type Abs = $t;
+            type Lift = Self;
             #[inline(always)]
             fn up(self) -> Complex<f32> { Complex::new(self.re.up(), self.im.up()) }
             #[inline(always)]

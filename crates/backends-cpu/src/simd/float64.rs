@@ -255,6 +255,12 @@ pub(super) fn exp<I: Isa, const LOW: bool>(x: f64) -> f64 {
     scale(1.0 + p, k)
 }
 
+/// [`exp`] for x <= 0.
+#[inline(always)]
+pub(super) fn exp_falling<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    exp::<I, LOW>(x)
+}
+
 /// exp(x) / 2, finite as long as it can be.
 #[inline(always)]
 fn half_exp<I: Isa, const LOW: bool>(x: f64) -> f64 {
@@ -470,6 +476,11 @@ pub(super) fn erfc<I: Isa, const LOW: bool>(x: f64) -> f64 {
     let far = erfc_far::<I, LOW>(x.abs());
     let far = if x < 0.0 { 2.0 - far } else { far };
     if x.abs() < 0.7 { near } else { far }
+}
+
+#[inline(always)]
+pub(super) fn normal_cdf<I: Isa, const LOW: bool>(x: f64) -> f64 {
+    0.5 * (1.0 + erf::<I, LOW>(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
 /// atan(t) for 0 <= t <= 1.

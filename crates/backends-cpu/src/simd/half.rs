@@ -1,6 +1,9 @@
-//! Conversions between f32 and the two 16-bit floats, in integer arithmetic that vectorises on every level.
+//! Conversions between f32 and the two 16-bit floats: of one, in integer arithmetic that vectorises on every level; of many
+//! f16, by the instructions for that where the level has them.
 
 use tensor_core::{bf16, f16};
+
+use crate::isa::{Isa, Level};
 
 /// Widens an f16: exact.
 #[inline(always)]
@@ -34,6 +37,114 @@ pub fn f32_to_f16(value: f32) -> f16 {
     f16::from_bits((magnitude | (bits >> 16) & 0x8000) as u16)
 }
 
+/// [`f16_to_f32`] of `n` numbers.
+///
+/// # Safety
+/// `from` is valid for reads and `to` for writes of as many; they lie apart. Neither needs to be aligned.
+#[inline(always)]
+pub unsafe fn widen<I: Isa>(from: *const f16, to: *mut f32, n: usize) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: forwarded from the caller; `Isa::run` checked that the machine has the level's features.
+    unsafe {
+        if I::LEVEL >= Level::V4 {
+            done = n - n % 16;
+            x86::widen_16(from, to, done);
+        }
+        if I::LEVEL >= Level::V3 {
+            let eights = (n - done) / 8 * 8;
+            x86::widen(from.add(done), to.add(done), eights);
+            done += eights;
+        }
+    }
+    for i in done..n {
+        // SAFETY: forwarded from the caller.
+        unsafe { to.add(i).write_unaligned(f16_to_f32(from.add(i).read_unaligned())) };
+    }
+}
+
+/// [`f32_to_f16`] of `n` numbers; what is no number keeps the first bits of its payload.
+///
+/// # Safety
+/// As [`widen`].
+#[inline(always)]
+pub unsafe fn narrow<I: Isa>(from: *const f32, to: *mut f16, n: usize) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: forwarded from the caller; `Isa::run` checked that the machine has the level's features.
+    unsafe {
+        if I::LEVEL >= Level::V4 {
+            done = n - n % 16;
+            x86::narrow_16(from, to, done);
+        }
+        if I::LEVEL >= Level::V3 {
+            let eights = (n - done) / 8 * 8;
+            x86::narrow(from.add(done), to.add(done), eights);
+            done += eights;
+        }
+    }
+    for i in done..n {
+        // SAFETY: forwarded from the caller.
+        unsafe { to.add(i).write_unaligned(f32_to_f16(from.add(i).read_unaligned())) };
+    }
+}
+
+/// Whole registers of numbers.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use tensor_core::f16;
+
+    const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
+
+    /// # Safety
+    /// As [`super::widen`], with `n` a multiple of 8, on a machine that has F16C.
+    #[inline]
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn widen(from: *const f16, to: *mut f32, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: forwarded from the caller: eight numbers from `i` on.
+            unsafe { _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast()))) };
+        }
+    }
+
+    /// # Safety
+    /// As [`widen`].
+    #[inline]
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn narrow(from: *const f32, to: *mut f16, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: as above.
+            unsafe { _mm_storeu_si128(to.add(i).cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(from.add(i)))) };
+        }
+    }
+
+    /// # Safety
+    /// As [`widen`], with `n` a multiple of 16, on a machine that has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn widen_16(from: *const f16, to: *mut f32, n: usize) {
+        for i in (0..n).step_by(16) {
+            // SAFETY: forwarded from the caller: sixteen numbers from `i` on.
+            unsafe { _mm512_storeu_ps(to.add(i), _mm512_cvtph_ps(_mm256_loadu_si256(from.add(i).cast()))) };
+        }
+    }
+
+    /// # Safety
+    /// As [`widen_16`].
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn narrow_16(from: *const f32, to: *mut f16, n: usize) {
+        for i in (0..n).step_by(16) {
+            // SAFETY: as above.
+            unsafe {
+                _mm256_storeu_si256(to.add(i).cast(), _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from.add(i))));
+            }
+        }
+    }
+}
+
 /// Widens a bf16: exact.
 #[inline(always)]
 pub fn bf16_to_f32(value: bf16) -> f32 {
@@ -51,6 +162,30 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::Baseline;
+    use crate::with_level;
+
+    #[test]
+    fn many_convert_as_one_does() {
+        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let floats: Vec<f32> = (0..=u16::MAX)
+            .flat_map(|x| [0, 0x7fff, 0x8000, 0x8001, 0xfff].map(|y| (x as u32) << 16 | y))
+            .map(f32::from_bits)
+            .collect();
+        for n in [0, 1, 7, 8, 9, 1000, halves.len()] {
+            with_level!(I => I::run(|| {
+                let (mut wide, mut back) = (vec![0f32; n], vec![f16::ZERO; n]);
+                // SAFETY: both have `n` elements.
+                unsafe { widen::<I>(halves.as_ptr(), wide.as_mut_ptr(), n) };
+                assert!(wide.iter().zip(&halves).all(|(w, h)| w.to_bits() | 0x40_0000 == f16_to_f32(*h).to_bits() | 0x40_0000 || (w.is_finite() && *w == f16_to_f32(*h))));
+                let floats = &floats[floats.len() - n..];
+                // SAFETY: as above.
+                unsafe { narrow::<I>(floats.as_ptr(), back.as_mut_ptr(), n) };
+                assert!(back.iter().zip(floats).all(|(h, w)| h.to_bits() == f32_to_f16(*w).to_bits() || (h.is_nan() && w.is_nan())));
+            }));
+        }
+        let _ = Baseline::LEVEL;
+    }
 
     #[test]
     fn every_f16_and_bf16_survives() {

@@ -10,6 +10,7 @@
 mod arith;
 mod cast;
 mod complex;
+pub(crate) mod compress;
 mod float32;
 mod float64;
 mod half;
@@ -20,5 +21,5 @@ mod tests;
 
 pub use arith::{Arith, Floating, Integer, Number, Ordered, Real, RealFloating, Value};
 pub use cast::Cast;
-pub use half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+pub use half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow, widen};
 pub use math::{Math, RealMath};

@@ -107,6 +107,18 @@ fn all32<I: Isa>() {
     check32("atanh", 1.1, 1.2, f64::atanh, Math::atanh::<I>);
 }
 
+fn normal_cdf<I: Isa>() {
+    let exact = |x: f64| 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+    for x in sweep32(9.0) {
+        let (narrow, wide) = (x.normal_cdf::<I>(), f64::from(x).normal_cdf::<I>());
+        let exact = exact(f64::from(x));
+        assert!(x.is_nan() == narrow.is_nan() && x.is_nan() == wide.is_nan(), "normal_cdf({x:e})");
+        assert!(!((f64::from(narrow) - exact).abs() > 3e-7), "normal_cdf({x:e}) = {narrow:e}, not {exact:e}");
+        assert!(!((wide - exact).abs() > 1e-15), "normal_cdf({x:e}) = {wide:e}, not {exact:e}");
+        assert!(!(x.abs() > 5.6) || narrow == f32::from(x > 0.0), "normal_cdf({x:e}) = {narrow:e} is not at its end");
+    }
+}
+
 fn all64<I: Isa>() {
     check64("exp", 750.0, 1.6, f64::exp, Math::exp::<I>);
     check64("exp2", 1080.0, 1.6, f64::exp2, Math::exp2::<I>);
@@ -156,12 +168,14 @@ fn two_arguments<I: Isa>() {
 fn at_each_level(f32s: bool) {
     let run = [all32::<Baseline>, all32::<V3>, all32::<V4>];
     let wide = [all64::<Baseline>, all64::<V3>, all64::<V4>];
+    let cdfs = [normal_cdf::<Baseline>, normal_cdf::<V3>, normal_cdf::<V4>];
     let pairs = [two_arguments::<Baseline>, two_arguments::<V3>, two_arguments::<V4>];
     for (i, l) in Level::ALL.into_iter().enumerate() {
         if l <= level() {
             if f32s {
                 run[i]();
                 pairs[i]();
+                cdfs[i]();
             } else {
                 wide[i]();
             }

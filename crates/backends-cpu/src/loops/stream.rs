@@ -1,0 +1,52 @@
+//! Writes past the caches, for outputs that are too large to be read again from them.
+
+/// Bytes of an output that does not stay in the caches.
+pub const STREAM: usize = 32 << 20;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Copies bytes past the caches; [`fence`] orders them before what follows.
+///
+/// # Safety
+/// `from` is valid for reads and `to` for writes of `bytes` bytes; they do not overlap.
+#[inline]
+pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // The lines that are written whole: partial ones would be fetched, or written in pieces.
+    let head = to.align_offset(LINE).min(bytes);
+    let lines = (bytes - head) / LINE * LINE;
+    // SAFETY: forwarded from the caller: the head, the lines and what is left are the bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, head);
+        stream_lines(from.add(head), to.add(head), lines);
+        let done = head + lines;
+        std::ptr::copy_nonoverlapping(from.add(done), to.add(done), bytes - done);
+    }
+}
+
+/// # Safety
+/// As [`copy`], with whole lines at `to`.
+#[inline(always)]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..bytes).step_by(16) {
+        use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
+        // SAFETY: within the lines, whose 16-byte parts are aligned at `to`.
+        unsafe { _mm_stream_si128(to.add(at).cast(), _mm_loadu_si128(from.add(at).cast())) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: forwarded from the caller.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, bytes);
+    }
+}
+
+/// Orders the streamed bytes of this thread before its later writes.
+#[inline]
+pub fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 machine has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
