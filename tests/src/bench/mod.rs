@@ -1,5 +1,6 @@
 //! The workloads of the bench as closures, a file a group. How they are timed is in [`timing`].
 
+pub mod counts;
 mod elementwise;
 mod indexing;
 mod matmul;
@@ -8,9 +9,12 @@ mod nn;
 mod optim;
 mod overhead;
 mod reduction;
+pub mod report;
 pub mod timing;
+pub mod vary;
 
 use serde::Deserialize;
+use serde_json::Value;
 use tensor::prelude::*;
 
 /// One operation to time: what it makes is dropped inside it.
@@ -51,6 +55,10 @@ pub struct Workload {
     #[serde(default)]
     pub channels: Vec<i64>,
     pub cfg: Option<Config>,
+    /// what the work cannot do without
+    pub flops: Option<f64>,
+    pub bytes: Option<f64>,
+    pub unit: Option<String>,
 }
 
 fn one() -> u64 {
@@ -61,9 +69,21 @@ fn one_group() -> i64 {
     1
 }
 
-/// The list.
-pub fn workloads() -> Result<Vec<Workload>, String> {
+/// The list as JSON.
+///
+/// # Errors
+/// When the file is none.
+pub fn entries() -> Result<Vec<Value>, String> {
     serde_json::from_str(include_str!("../../bench/workloads.json")).map_err(|e| format!("workloads.json: {e}"))
+}
+
+/// Entries as workloads.
+///
+/// # Errors
+/// When an entry lacks a field.
+pub fn workloads(entries: &[Value]) -> Result<Vec<Workload>, String> {
+    let read = |entry: &Value| Workload::deserialize(entry).map_err(|e| format!("workloads.json: {e}: {entry}"));
+    entries.iter().map(read).collect()
 }
 
 /// The closure of a workload; `None` if operators are missing that it needs.
@@ -103,6 +123,18 @@ impl Workload {
     fn input(&self, i: usize) -> Result<Tensor> {
         let make = if self.init.as_deref() == Some("uniform01") { Tensor::rand } else { Tensor::randn };
         make(&self.shapes[i], DType::F32)?.to_dtype(self.dtype())
+    }
+
+    /// A measurement for people.
+    pub fn show(&self, amount: f64) -> String {
+        if self.unit.is_some() {
+            return format!("{:.0} MiB", amount / f64::from(1 << 20));
+        }
+        match amount {
+            ns if ns < 1e3 => format!("{ns:.0} ns"),
+            ns if ns < 1e6 => format!("{:.3} us", ns / 1e3),
+            ns => format!("{:.3} ms", ns / 1e6),
+        }
     }
 
     /// All inputs.
