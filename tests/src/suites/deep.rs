@@ -3,7 +3,6 @@
 use tensor::ops;
 use tensor::prelude::*;
 
-
 /// Each would overflow the small stack if dropping recursed. Fewer under a sanitizer (`.ci/asan`), whose allocations are slow.
 const NODES: usize = match (cfg!(tensor_uncached), cfg!(debug_assertions)) {
     (true, _) => 20_000,
