@@ -23,6 +23,7 @@ mod fft;
 mod fill;
 mod flip;
 mod fractional;
+mod frexp;
 pub mod gemm;
 mod generated;
 mod grid_sampler;

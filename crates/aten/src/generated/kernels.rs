@@ -520,6 +520,43 @@ pub fn fractional(device: Device) -> Result<&'static FractionalKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("fractional", device))
 }
+/// The kernels of `frexp`: a column a dtype.
+pub struct FrexpKernels {
+    /// `frexp`
+    pub frexp: Columns<SelectingKernel>,
+}
+impl FrexpKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self { frexp: Columns::NONE };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![("frexp", self.frexp.dtypes())]
+    }
+}
+/// A backend's kernels of `frexp`: what it submits.
+pub struct FrexpTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static FrexpKernels,
+}
+inventory::collect!(FrexpTable);
+/// The kernels of `frexp` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn frexp(device: Device) -> Result<&'static FrexpKernels> {
+    static FOUND: [OnceLock<Option<&'static FrexpKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<FrexpTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("frexp", device))
+}
 /// The kernels of `grid_sampler`: a column a dtype.
 pub struct GridSamplerKernels {
     /// `grid_sampler_2d_cpu_kernel_impl`
@@ -2289,6 +2326,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = fractional(device) {
         all.push(("fractional", table.coverage()));
+    }
+    if let Ok(table) = frexp(device) {
+        all.push(("frexp", table.coverage()));
     }
     if let Ok(table) = grid_sampler(device) {
         all.push(("grid_sampler", table.coverage()));

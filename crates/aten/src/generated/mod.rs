@@ -22,6 +22,7 @@ mod fill;
 mod flip;
 mod foreach;
 mod fractional;
+mod frexp;
 mod grid_sampler;
 mod histogram;
 mod indexing;
@@ -76,6 +77,7 @@ pub mod op {
     pub use super::flip::op::*;
     pub use super::foreach::op::*;
     pub use super::fractional::op::*;
+    pub use super::frexp::op::*;
     pub use super::grid_sampler::op::*;
     pub use super::histogram::op::*;
     pub use super::indexing::op::*;
@@ -131,6 +133,7 @@ pub mod ops {
     pub use super::flip::ops::*;
     pub use super::foreach::ops::*;
     pub use super::fractional::ops::*;
+    pub use super::frexp::ops::*;
     pub use super::grid_sampler::ops::*;
     pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
@@ -187,6 +190,7 @@ pub mod wrappers {
     pub use super::flip::native::*;
     pub use super::foreach::native::*;
     pub use super::fractional::native::*;
+    pub use super::frexp::native::*;
     pub use super::grid_sampler::native::*;
     pub use super::histogram::native::*;
     pub use super::indexing::native::*;
@@ -221,9 +225,9 @@ pub mod wrappers {
     pub use super::view_copy::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "cbf8e2ab6d942f7d";
+pub const STAMP: &str = "41f2dc659756c98a";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 2990;
+pub const KERNELS: usize = 3027;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

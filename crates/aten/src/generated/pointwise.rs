@@ -5169,6 +5169,48 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type BitwiseAndScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_AND_SCALAR_TENSOR: Op<BitwiseAndScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Scalar_Tensor",
+        schema: "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_and")?;
+            stack
+                .push(
+                    ops::bitwise_and_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseAndScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_AND_SCALAR_TENSOR_OUT: Op<BitwiseAndScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_and.Scalar_Tensor_out",
+        schema: "bitwise_and.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_and")?;
+            stack
+                .push(
+                    ops::bitwise_and_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type __AndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __AND__: Op<__AndFn_> = Op::new(OpInfo {
         name: "aten::__and__.Tensor",
@@ -5269,6 +5311,46 @@ pub mod op {
             stack
                 .push(
                     ops::bitwise_or_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseOrScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_OR_SCALAR_TENSOR: Op<BitwiseOrScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Scalar_Tensor",
+        schema: "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_or")?;
+            stack
+                .push(ops::bitwise_or_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseOrScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_OR_SCALAR_TENSOR_OUT: Op<BitwiseOrScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_or.Scalar_Tensor_out",
+        schema: "bitwise_or.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_or")?;
+            stack
+                .push(
+                    ops::bitwise_or_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
                         .into(),
                 );
             Ok(())
@@ -5389,6 +5471,48 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type BitwiseXorScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_XOR_SCALAR_TENSOR: Op<BitwiseXorScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Scalar_Tensor",
+        schema: "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
+            stack
+                .push(
+                    ops::bitwise_xor_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseXorScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_XOR_SCALAR_TENSOR_OUT: Op<BitwiseXorScalarTensorOutFn> = Op::new(OpInfo {
+        name: "aten::bitwise_xor.Scalar_Tensor_out",
+        schema: "bitwise_xor.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
+            stack
+                .push(
+                    ops::bitwise_xor_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type __XorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __XOR__: Op<__XorFn_> = Op::new(OpInfo {
         name: "aten::__xor__.Tensor",
@@ -5457,6 +5581,70 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type BitwiseLeftShiftTensorScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Op<BitwiseLeftShiftTensorScalarFn> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Tensor_Scalar",
+        schema: "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftTensorScalarFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<()>;
+    pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_: Op<BitwiseLeftShiftTensorScalarFn_> = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift_.Tensor_Scalar",
+        schema: "bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_left_shift_")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_tensor_scalar_(a.tensor(0)?, a.scalar(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseLeftShiftTensorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: Op<
+        BitwiseLeftShiftTensorScalarOutFn,
+    > = Op::new(OpInfo {
+        name: "aten::bitwise_left_shift.Tensor_Scalar_out",
+        schema: "bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
+            stack
+                .push(
+                    ops::bitwise_left_shift_tensor_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type BitwiseLeftShiftScalarTensorFn = fn(
         DispatchKeySet,
         Scalar,
@@ -5513,6 +5701,17 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type __LshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static __LSHIFT_SCALAR: Op<__LshiftScalarFn> = Op::new(OpInfo {
+        name: "aten::__lshift__.Scalar",
+        schema: "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__lshift__")?;
+            stack.push(ops::__lshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type BitwiseRightShiftFn = fn(
         DispatchKeySet,
         &Tensor,
@@ -5563,6 +5762,117 @@ pub mod op {
         },
         tags: &["pointwise"],
     });
+    pub type BitwiseRightShiftTensorScalarFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Op<BitwiseRightShiftTensorScalarFn> = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Tensor_Scalar",
+        schema: "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftTensorScalarFn_ = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+    ) -> Result<()>;
+    pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_: Op<
+        BitwiseRightShiftTensorScalarFn_,
+    > = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift_.Tensor_Scalar",
+        schema: "bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_right_shift_")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_tensor_scalar_(a.tensor(0)?, a.scalar(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftTensorScalarOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Scalar,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: Op<
+        BitwiseRightShiftTensorScalarOutFn,
+    > = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Tensor_Scalar_out",
+        schema: "bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_tensor_scalar_out(
+                            a.tensor(0)?,
+                            a.scalar(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftScalarTensorFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Op<BitwiseRightShiftScalarTensorFn> = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Scalar_Tensor",
+        schema: "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type BitwiseRightShiftScalarTensorOutFn = fn(
+        DispatchKeySet,
+        Scalar,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: Op<
+        BitwiseRightShiftScalarTensorOutFn,
+    > = Op::new(OpInfo {
+        name: "aten::bitwise_right_shift.Scalar_Tensor_out",
+        schema: "bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
+            stack
+                .push(
+                    ops::bitwise_right_shift_scalar_tensor_out(
+                            a.scalar(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
     pub type __RshiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __RSHIFT__: Op<__RshiftFn_> = Op::new(OpInfo {
         name: "aten::__rshift__.Tensor",
@@ -5570,6 +5880,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::__rshift__")?;
             stack.push(ops::__rshift__(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type __RshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+    pub static __RSHIFT_SCALAR: Op<__RshiftScalarFn> = Op::new(OpInfo {
+        name: "aten::__rshift__.Scalar",
+        schema: "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::__rshift__")?;
+            stack.push(ops::__rshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -9180,6 +9501,17 @@ pub mod op {
         boxed: |stack| {
             let a = Args::take(stack, 2, "aten::ldexp")?;
             stack.push(ops::ldexp(a.tensor(0)?, a.tensor(1)?)?.into());
+            Ok(())
+        },
+        tags: &["pointwise"],
+    });
+    pub type LdexpFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+    pub static LDEXP_: Op<LdexpFn_> = Op::new(OpInfo {
+        name: "aten::ldexp_",
+        schema: "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 2, "aten::ldexp_")?;
+            stack.push(ops::ldexp_(a.tensor(0)?, a.tensor(1)?)?.into());
             Ok(())
         },
         tags: &["pointwise"],
@@ -12860,6 +13192,28 @@ pub mod ops {
         op::BITWISE_AND_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
         Ok(out)
     }
+    /// The and of the bits of a number.
+    ///
+    /// `aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn bitwise_and_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::BITWISE_AND_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`bitwise_and_scalar_tensor`].
+    ///
+    /// `aten::bitwise_and.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_and_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::BITWISE_AND_SCALAR_TENSOR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
     /// `bitwise_and`, as Python calls it.
     ///
     /// `aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -12932,6 +13286,28 @@ pub mod ops {
     ) -> Result<&'a Tensor> {
         let keys = tls::effective(self_.key_set() | out.key_set());
         op::BITWISE_OR_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The or of the bits of a number.
+    ///
+    /// `aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn bitwise_or_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::BITWISE_OR_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`bitwise_or_scalar_tensor`].
+    ///
+    /// `aten::bitwise_or.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_or_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::BITWISE_OR_SCALAR_TENSOR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
         Ok(out)
     }
     /// `bitwise_or`, as Python calls it.
@@ -13008,6 +13384,28 @@ pub mod ops {
         op::BITWISE_XOR_SCALAR_OUT.kernel(keys)?(keys, self_, other.into(), out)?;
         Ok(out)
     }
+    /// The exclusive or of the bits of a number.
+    ///
+    /// `aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn bitwise_xor_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::BITWISE_XOR_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`bitwise_xor_scalar_tensor`].
+    ///
+    /// `aten::bitwise_xor.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_xor_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::BITWISE_XOR_SCALAR_TENSOR_OUT.kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
     /// `bitwise_xor`, as Python calls it.
     ///
     /// `aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor`
@@ -13052,6 +13450,40 @@ pub mod ops {
         op::BITWISE_LEFT_SHIFT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
         Ok(out)
     }
+    /// The bits of integers shifted by a number to the left.
+    ///
+    /// `aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn bitwise_left_shift_tensor_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`bitwise_left_shift_tensor_scalar`].
+    ///
+    /// `aten::bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn bitwise_left_shift_tensor_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_left_shift_tensor_scalar`].
+    ///
+    /// `aten::bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_left_shift_tensor_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT
+            .kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
     /// The bits of a number shifted.
     ///
     /// `aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
@@ -13081,6 +13513,13 @@ pub mod ops {
     pub fn __lshift__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::__LSHIFT__.kernel(keys)?(keys, self_, other)
+    }
+    /// `bitwise_left_shift` by a number, as Python calls it.
+    ///
+    /// `aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn __lshift_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::__LSHIFT_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// The bits of integers shifted to the right.
     ///
@@ -13112,12 +13551,76 @@ pub mod ops {
         op::BITWISE_RIGHT_SHIFT_TENSOR_OUT.kernel(keys)?(keys, self_, other, out)?;
         Ok(out)
     }
+    /// The bits of integers shifted by a number to the right.
+    ///
+    /// `aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn bitwise_right_shift_tensor_scalar(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR.kernel(keys)?(keys, self_, other.into())
+    }
+    /// In-place form of [`bitwise_right_shift_tensor_scalar`].
+    ///
+    /// `aten::bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+    pub fn bitwise_right_shift_tensor_scalar_<'a>(
+        self_: &'a Tensor,
+        other: impl Into<Scalar>,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_.kernel(keys)?(keys, self_, other.into())?;
+        Ok(self_)
+    }
+    /// Out form of [`bitwise_right_shift_tensor_scalar`].
+    ///
+    /// `aten::bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_right_shift_tensor_scalar_out<'a>(
+        self_: &Tensor,
+        other: impl Into<Scalar>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT
+            .kernel(keys)?(keys, self_, other.into(), out)?;
+        Ok(out)
+    }
+    /// The bits of a number shifted.
+    ///
+    /// `aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+    pub fn bitwise_right_shift_scalar_tensor(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(other.key_set());
+        op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR.kernel(keys)?(keys, self_.into(), other)
+    }
+    /// Out form of [`bitwise_right_shift_scalar_tensor`].
+    ///
+    /// `aten::bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn bitwise_right_shift_scalar_tensor_out<'a>(
+        self_: impl Into<Scalar>,
+        other: &Tensor,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(other.key_set() | out.key_set());
+        op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT
+            .kernel(keys)?(keys, self_.into(), other, out)?;
+        Ok(out)
+    }
     /// `bitwise_right_shift`, as Python calls it.
     ///
     /// `aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor`
     pub fn __rshift__(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::__RSHIFT__.kernel(keys)?(keys, self_, other)
+    }
+    /// `bitwise_right_shift` by a number, as Python calls it.
+    ///
+    /// `aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor`
+    pub fn __rshift_scalar(self_: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::__RSHIFT_SCALAR.kernel(keys)?(keys, self_, other.into())
     }
     /// True where one of two elements is not zero; shapes broadcast.
     ///
@@ -15495,6 +15998,14 @@ pub mod ops {
     pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let keys = tls::effective(self_.key_set() | other.key_set());
         op::LDEXP.kernel(keys)?(keys, self_, other)
+    }
+    /// In-place form of [`ldexp`].
+    ///
+    /// `aten::ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+    pub fn ldexp_<'a>(self_: &'a Tensor, other: &Tensor) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | other.key_set());
+        op::LDEXP_.kernel(keys)?(keys, self_, other)?;
+        Ok(self_)
     }
     /// Out form of [`ldexp`].
     ///
@@ -19102,6 +19613,36 @@ pub mod native {
         bitwise_and_scalar_into(Out::Into(&[out]), self_, other)?;
         Ok(())
     }
+    #[allow(unused_variables)]
+    fn bitwise_and_scalar_tensor_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_and_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_and),
+        )
+    }
+    pub fn bitwise_and_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_and_scalar_tensor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_and_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_and_scalar_tensor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
     pub fn __and__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__and__(self_, other)
     }
@@ -19178,6 +19719,36 @@ pub mod native {
         out: &Tensor,
     ) -> Result<()> {
         bitwise_or_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_or_scalar_tensor_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_or_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_or),
+        )
+    }
+    pub fn bitwise_or_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_or_scalar_tensor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_or_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_or_scalar_tensor_into(Out::Into(&[out]), self_, other)?;
         Ok(())
     }
     pub fn __or__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -19262,6 +19833,36 @@ pub mod native {
         bitwise_xor_scalar_into(Out::Into(&[out]), self_, other)?;
         Ok(())
     }
+    #[allow(unused_variables)]
+    fn bitwise_xor_scalar_tensor_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "bitwise_xor_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_xor),
+        )
+    }
+    pub fn bitwise_xor_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_xor_scalar_tensor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_xor_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_xor_scalar_tensor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
     pub fn __xor__(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::__xor__(self_, other)
     }
@@ -19311,6 +19912,44 @@ pub mod native {
         Ok(())
     }
     #[allow(unused_variables)]
+    fn bitwise_left_shift_tensor_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "lshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_left_shift),
+        )
+    }
+    pub fn bitwise_left_shift_tensor_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        bitwise_left_shift_tensor_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_left_shift_tensor_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        bitwise_left_shift_tensor_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_left_shift_tensor_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_left_shift_tensor_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
     fn bitwise_left_shift_scalar_tensor_into(
         out: Out<'_>,
         self_: Scalar,
@@ -19346,6 +19985,27 @@ pub mod native {
         other: &Tensor,
     ) -> Result<Tensor> {
         composite::pointwise::__lshift__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn __lshift_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "lshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_left_shift),
+        )
+    }
+    pub fn __lshift_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        __lshift_scalar_into(Out::Fresh, self_, other)
     }
     #[allow(unused_variables)]
     fn bitwise_right_shift_into(
@@ -19385,12 +20045,101 @@ pub mod native {
         bitwise_right_shift_into(Out::Into(&[out]), self_, other)?;
         Ok(())
     }
+    #[allow(unused_variables)]
+    fn bitwise_right_shift_tensor_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "rshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_right_shift),
+        )
+    }
+    pub fn bitwise_right_shift_tensor_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        bitwise_right_shift_tensor_scalar_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_right_shift_tensor_scalar_(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<()> {
+        bitwise_right_shift_tensor_scalar_into(Out::InPlace(self_), self_, other)?;
+        Ok(())
+    }
+    pub fn bitwise_right_shift_tensor_scalar_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_right_shift_tensor_scalar_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
+    #[allow(unused_variables)]
+    fn bitwise_right_shift_scalar_tensor_into(
+        out: Out<'_>,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "rshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_right_shift),
+        )
+    }
+    pub fn bitwise_right_shift_scalar_tensor(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+    ) -> Result<Tensor> {
+        bitwise_right_shift_scalar_tensor_into(Out::Fresh, self_, other)
+    }
+    pub fn bitwise_right_shift_scalar_tensor_out(
+        _: DispatchKeySet,
+        self_: Scalar,
+        other: &Tensor,
+        out: &Tensor,
+    ) -> Result<()> {
+        bitwise_right_shift_scalar_tensor_into(Out::Into(&[out]), self_, other)?;
+        Ok(())
+    }
     pub fn __rshift__(
         _: DispatchKeySet,
         self_: &Tensor,
         other: &Tensor,
     ) -> Result<Tensor> {
         composite::pointwise::__rshift__(self_, other)
+    }
+    #[allow(unused_variables)]
+    fn __rshift_scalar_into(
+        out: Out<'_>,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        let iter = iterate::binary(out, self_, other)?;
+        iterate::run(
+            iter,
+            out,
+            "rshift_cpu",
+            |device| Ok(&kernels::pointwise(device)?.bitwise_right_shift),
+        )
+    }
+    pub fn __rshift_scalar(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        other: Scalar,
+    ) -> Result<Tensor> {
+        __rshift_scalar_into(Out::Fresh, self_, other)
     }
     #[allow(unused_variables)]
     fn logical_xor_into(out: Out<'_>, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -21237,6 +21986,9 @@ pub mod native {
     pub fn ldexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         composite::pointwise::ldexp(self_, other)
     }
+    pub fn ldexp_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+        composite::pointwise::ldexp_(self_, other)
+    }
     pub fn ldexp_out(
         _: DispatchKeySet,
         self_: &Tensor,
@@ -22437,9 +23189,27 @@ impl Tensor {
     pub fn bitwise_left_shift_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::bitwise_left_shift_(self, &*other.into_arg()?)
     }
+    /// See [`ops::bitwise_left_shift_tensor_scalar`].
+    pub fn bitwise_left_shift_tensor_scalar(
+        &self,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::bitwise_left_shift_tensor_scalar(self, other)
+    }
+    /// See [`ops::bitwise_left_shift_tensor_scalar_`].
+    pub fn bitwise_left_shift_tensor_scalar_(
+        &self,
+        other: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::bitwise_left_shift_tensor_scalar_(self, other)
+    }
     /// See [`ops::__lshift__`].
     pub fn __lshift__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__lshift__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::__lshift_scalar`].
+    pub fn __lshift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__lshift_scalar(self, other)
     }
     /// See [`ops::bitwise_right_shift`].
     pub fn bitwise_right_shift<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -22449,9 +23219,27 @@ impl Tensor {
     pub fn bitwise_right_shift_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
         ops::bitwise_right_shift_(self, &*other.into_arg()?)
     }
+    /// See [`ops::bitwise_right_shift_tensor_scalar`].
+    pub fn bitwise_right_shift_tensor_scalar(
+        &self,
+        other: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        ops::bitwise_right_shift_tensor_scalar(self, other)
+    }
+    /// See [`ops::bitwise_right_shift_tensor_scalar_`].
+    pub fn bitwise_right_shift_tensor_scalar_(
+        &self,
+        other: impl Into<Scalar>,
+    ) -> Result<&Tensor> {
+        ops::bitwise_right_shift_tensor_scalar_(self, other)
+    }
     /// See [`ops::__rshift__`].
     pub fn __rshift__<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::__rshift__(self, &*other.into_arg()?)
+    }
+    /// See [`ops::__rshift_scalar`].
+    pub fn __rshift_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        ops::__rshift_scalar(self, other)
     }
     /// See [`ops::logical_xor`].
     pub fn logical_xor<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
@@ -23026,6 +23814,10 @@ impl Tensor {
     pub fn ldexp<'o>(&self, other: impl Operand<'o>) -> Result<Tensor> {
         ops::ldexp(self, &*other.into_arg()?)
     }
+    /// See [`ops::ldexp_`].
+    pub fn ldexp_<'o>(&self, other: impl Operand<'o>) -> Result<&Tensor> {
+        ops::ldexp_(self, &*other.into_arg()?)
+    }
     /// See [`ops::mvlgamma`].
     pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
         ops::mvlgamma(self, p)
@@ -23416,6 +24208,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_AND_SCALAR,
     &op::BITWISE_AND_SCALAR_,
     &op::BITWISE_AND_SCALAR_OUT,
+    &op::BITWISE_AND_SCALAR_TENSOR,
+    &op::BITWISE_AND_SCALAR_TENSOR_OUT,
     &op::__AND__,
     &op::__AND_SCALAR,
     &op::BITWISE_OR,
@@ -23424,6 +24218,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_OR_SCALAR,
     &op::BITWISE_OR_SCALAR_,
     &op::BITWISE_OR_SCALAR_OUT,
+    &op::BITWISE_OR_SCALAR_TENSOR,
+    &op::BITWISE_OR_SCALAR_TENSOR_OUT,
     &op::__OR__,
     &op::__OR_SCALAR,
     &op::BITWISE_XOR,
@@ -23432,18 +24228,30 @@ static OPS: &[&dyn AnyOp] = &[
     &op::BITWISE_XOR_SCALAR,
     &op::BITWISE_XOR_SCALAR_,
     &op::BITWISE_XOR_SCALAR_OUT,
+    &op::BITWISE_XOR_SCALAR_TENSOR,
+    &op::BITWISE_XOR_SCALAR_TENSOR_OUT,
     &op::__XOR__,
     &op::__XOR_SCALAR,
     &op::BITWISE_LEFT_SHIFT,
     &op::BITWISE_LEFT_SHIFT_,
     &op::BITWISE_LEFT_SHIFT_TENSOR_OUT,
+    &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR,
+    &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_,
+    &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT,
     &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
     &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT,
     &op::__LSHIFT__,
+    &op::__LSHIFT_SCALAR,
     &op::BITWISE_RIGHT_SHIFT,
     &op::BITWISE_RIGHT_SHIFT_,
     &op::BITWISE_RIGHT_SHIFT_TENSOR_OUT,
+    &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR,
+    &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_,
+    &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT,
+    &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR,
+    &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT,
     &op::__RSHIFT__,
+    &op::__RSHIFT_SCALAR,
     &op::LOGICAL_XOR,
     &op::LOGICAL_XOR_,
     &op::LOGICAL_XOR_OUT,
@@ -23689,6 +24497,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::FLOAT_POWER_,
     &op::FLOAT_POWER_SCALAR_,
     &op::LDEXP,
+    &op::LDEXP_,
     &op::LDEXP_OUT,
     &op::COMPLEX,
     &op::COMPLEX_OUT,
@@ -28150,6 +28959,30 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::BITWISE_AND_SCALAR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_scalar_tensor as op::BitwiseAndScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_TENSOR,
+        DispatchKey::Meta,
+        &(native::bitwise_and_scalar_tensor as op::BitwiseAndScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_and_scalar_tensor_out as op::BitwiseAndScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_AND_SCALAR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_and_scalar_tensor_out as op::BitwiseAndScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::__AND__,
         DispatchKey::CompositeImplicitAutograd,
         &(native::__and__ as op::__AndFn_),
@@ -28231,6 +29064,30 @@ static KERNELS: &[Registration] = &[
         &op::BITWISE_OR_SCALAR_OUT,
         DispatchKey::Meta,
         &(native::bitwise_or_scalar_out as op::BitwiseOrScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_scalar_tensor as op::BitwiseOrScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_TENSOR,
+        DispatchKey::Meta,
+        &(native::bitwise_or_scalar_tensor as op::BitwiseOrScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_or_scalar_tensor_out as op::BitwiseOrScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_OR_SCALAR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_or_scalar_tensor_out as op::BitwiseOrScalarTensorOutFn),
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -28318,6 +29175,30 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::BITWISE_XOR_SCALAR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_scalar_tensor as op::BitwiseXorScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_TENSOR,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_scalar_tensor as op::BitwiseXorScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_xor_scalar_tensor_out as op::BitwiseXorScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_XOR_SCALAR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_xor_scalar_tensor_out as op::BitwiseXorScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::__XOR__,
         DispatchKey::CompositeImplicitAutograd,
         &(native::__xor__ as op::__XorFn_),
@@ -28366,6 +29247,48 @@ static KERNELS: &[Registration] = &[
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_tensor_scalar
+            as op::BitwiseLeftShiftTensorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_tensor_scalar
+            as op::BitwiseLeftShiftTensorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_tensor_scalar_
+            as op::BitwiseLeftShiftTensorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_tensor_scalar_
+            as op::BitwiseLeftShiftTensorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_left_shift_tensor_scalar_out
+            as op::BitwiseLeftShiftTensorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_left_shift_tensor_scalar_out
+            as op::BitwiseLeftShiftTensorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
         DispatchKey::Cpu,
         &(native::bitwise_left_shift_scalar_tensor
@@ -28400,6 +29323,18 @@ static KERNELS: &[Registration] = &[
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(
+        &op::__LSHIFT_SCALAR,
+        DispatchKey::Cpu,
+        &(native::__lshift_scalar as op::__LshiftScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__LSHIFT_SCALAR,
+        DispatchKey::Meta,
+        &(native::__lshift_scalar as op::__LshiftScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::BITWISE_RIGHT_SHIFT,
         DispatchKey::Cpu,
         &(native::bitwise_right_shift as op::BitwiseRightShiftFn),
@@ -28433,6 +29368,76 @@ static KERNELS: &[Registration] = &[
         &op::BITWISE_RIGHT_SHIFT_TENSOR_OUT,
         DispatchKey::Meta,
         &(native::bitwise_right_shift_tensor_out as op::BitwiseRightShiftTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_tensor_scalar
+            as op::BitwiseRightShiftTensorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_tensor_scalar
+            as op::BitwiseRightShiftTensorScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_tensor_scalar_
+            as op::BitwiseRightShiftTensorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_tensor_scalar_
+            as op::BitwiseRightShiftTensorScalarFn_),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_tensor_scalar_out
+            as op::BitwiseRightShiftTensorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_tensor_scalar_out
+            as op::BitwiseRightShiftTensorScalarOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_scalar_tensor
+            as op::BitwiseRightShiftScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_scalar_tensor
+            as op::BitwiseRightShiftScalarTensorFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT,
+        DispatchKey::Cpu,
+        &(native::bitwise_right_shift_scalar_tensor_out
+            as op::BitwiseRightShiftScalarTensorOutFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT,
+        DispatchKey::Meta,
+        &(native::bitwise_right_shift_scalar_tensor_out
+            as op::BitwiseRightShiftScalarTensorOutFn),
         "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -28440,6 +29445,18 @@ static KERNELS: &[Registration] = &[
         DispatchKey::CompositeExplicitAutograd,
         &(native::__rshift__ as op::__RshiftFn_),
         "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__RSHIFT_SCALAR,
+        DispatchKey::Cpu,
+        &(native::__rshift_scalar as op::__RshiftScalarFn),
+        "aten/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::__RSHIFT_SCALAR,
+        DispatchKey::Meta,
+        &(native::__rshift_scalar as op::__RshiftScalarFn),
+        "aten/src/generated/pointwise.rs",
     ),
     Registration::new(
         &op::LOGICAL_XOR,
@@ -30275,6 +31292,12 @@ static KERNELS: &[Registration] = &[
         &op::LDEXP,
         DispatchKey::CompositeExplicitAutograd,
         &(native::ldexp as op::LdexpFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP_,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::ldexp_ as op::LdexpFn_),
         "aten/src/composite/pointwise.rs",
     ),
     Registration::new(

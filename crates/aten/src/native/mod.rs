@@ -11,6 +11,7 @@ pub mod embedding_bag;
 pub mod fft;
 pub mod flip;
 pub mod fractional;
+pub mod frexp;
 pub mod grid_sampler;
 pub mod histogram;
 pub mod indexing;

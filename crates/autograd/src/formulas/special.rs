@@ -318,12 +318,12 @@ pub fn deg2rad_backward(grad: &Tensor) -> Result<Tensor> {
 
 /// Gradient of `ldexp` with respect to the factor.
 pub fn ldexp_self_backward(grad: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &ops::pow_scalar(2.0, exponent)?)
+    ops::mul(grad, &conj(&ops::pow_scalar(2.0, exponent)?)?)
 }
 
 /// Gradient of `ldexp` with respect to the exponent.
 pub fn ldexp_other_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
-    ops::mul_scalar(&ops::mul(grad, result)?, std::f64::consts::LN_2)
+    ops::mul_scalar(&ops::mul(grad, &conj(result)?)?, std::f64::consts::LN_2)
 }
 
 /// A part of a complex gradient: 0 is the real one, 1 the imaginary one.

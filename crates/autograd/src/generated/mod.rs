@@ -19,6 +19,7 @@ mod fill;
 mod flip;
 mod foreach;
 mod fractional;
+mod frexp;
 mod grid_sampler;
 mod indexing;
 mod joining;
@@ -47,7 +48,7 @@ mod upsampling;
 mod view;
 mod view_copy;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 1218usize;
+pub const KERNELS: usize = 1223usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

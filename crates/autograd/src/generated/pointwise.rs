@@ -8629,6 +8629,21 @@ fn bitwise_left_shift_(
         },
     )
 }
+fn bitwise_left_shift_tensor_scalar_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseLeftShiftBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
 fn bitwise_right_shift_(
     keys: DispatchKeySet,
     self_: &Tensor,
@@ -8641,6 +8656,21 @@ fn bitwise_right_shift_(
         || {
             let _below = tls::below_autograd();
             op::BITWISE_RIGHT_SHIFT_.kernel(keys)?(keys, self_, other)
+        },
+    )
+}
+fn bitwise_right_shift_tensor_scalar_(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+) -> Result<()> {
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    record::overwrite(
+        self_,
+        "BitwiseRightShiftBackward0",
+        || {
+            let _below = tls::below_autograd();
+            op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_.kernel(keys)?(keys, self_, other)
         },
     )
 }
@@ -10763,6 +10793,26 @@ fn ldexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
         record::set_history(&record::node(edges, function), &[&result]);
     }
     Ok(result)
+}
+fn ldexp_(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let needed = record::needs_grad(&[self_, other]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let call = || {
+        let _below = tls::below_autograd();
+        op::LDEXP_.kernel(keys)?(keys, self_, other)
+    };
+    if !needed {
+        return call();
+    }
+    record::check_inplace(self_)?;
+    let edges = Edges::of(&[self_, other])?;
+    let saved_other = SavedVariable::input(edges.needs(0), other)?;
+    call()?;
+    let function = LdexpBackward0 {
+        other: saved_other,
+        result: SavedVariable::output(edges.needs(1), self_, 0)?,
+    };
+    record::rebase_history(self_, &record::node(edges, function))
 }
 fn ldexp_out(
     keys: DispatchKeySet,
@@ -12935,9 +12985,21 @@ static KERNELS: &[Registration] = &[
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
+        &op::BITWISE_LEFT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Autograd,
+        &(bitwise_left_shift_tensor_scalar_ as op::BitwiseLeftShiftTensorScalarFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
         &op::BITWISE_RIGHT_SHIFT_,
         DispatchKey::Autograd,
         &(bitwise_right_shift_ as op::BitwiseRightShiftFn_),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_,
+        DispatchKey::Autograd,
+        &(bitwise_right_shift_tensor_scalar_ as op::BitwiseRightShiftTensorScalarFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(
@@ -13346,6 +13408,12 @@ static KERNELS: &[Registration] = &[
         &op::LDEXP,
         DispatchKey::Autograd,
         &(ldexp as op::LdexpFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::LDEXP_,
+        DispatchKey::Autograd,
+        &(ldexp_ as op::LdexpFn_),
         "autograd/src/generated/pointwise.rs",
     ),
     Registration::new(

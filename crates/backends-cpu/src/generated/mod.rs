@@ -13,6 +13,7 @@ mod fft;
 mod fill;
 mod flip;
 mod fractional;
+mod frexp;
 mod grid_sampler;
 mod histogram;
 mod indexing;

@@ -169,3 +169,14 @@ pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ops::mul(self_, &ops::pow_scalar(2.0, other)?)
 }
+
+/// `ldexp` in place.
+pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let factor = ops::pow_scalar(2.0, other)?;
+    check!(
+        promotion::can_cast(factor.dtype(), self_.dtype()),
+        "ldexp can't be cast to the desired output type {}",
+        self_.dtype().cpp_name()
+    );
+    ops::mul_(self_, &factor).map(drop)
+}
