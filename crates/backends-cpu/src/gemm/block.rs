@@ -151,6 +151,9 @@ impl<U: Units> Stretch<'_, U> {
         c: Place<T>,
     ) {
         let (a, m, n, k, steps) = (self.a, self.a.rows(), self.b.cols(), self.a.cols(), self.steps());
+        // Strips for a single vector stay where they are, unless their rows lie in the same cache sets.
+        let stay =
+            U::as_is() && a.col_stride() == 1 && n <= L && a.row_stride() as usize * size_of::<U::Unit>() % 4096 != 0;
         let (stays, strip) = (self.stays::<R>(), self.room.strip);
         for i in (0..m).step_by(R) {
             let rows = R.min(m - i);
@@ -159,16 +162,22 @@ impl<U: Units> Stretch<'_, U> {
                     // SAFETY: rows `i..i + rows` of `a` and of `c`, against panels that are packed, or lie in `b`.
                     unsafe {
                         let from = a.as_ptr().offset(i as isize * a.row_stride());
-                        pack::<U, $r>(strip, from, (a.row_stride(), a.col_stride()), rows, k);
+                        let near = (from.cast(), a.row_stride());
+                        let far = const { $r == R } && stay && rows == R;
+                        if !far {
+                            pack::<U, $r>(strip, from, (a.row_stride(), a.col_stride()), rows, k);
+                        }
                         for j in (0..n).step_by(2 * L) {
                             let size = (rows, (2 * L).min(n - j));
                             let panel = self.panel::<L>(stays, j, size.1);
                             let at = c.at.offset(i as isize * c.row_stride + j as isize * c.col_stride);
                             let (c, ahead) = (Place { at, ..c }, self.ahead::<R, L>(stays, i, j));
-                            if size.1 > L {
-                                tile::<U, T, $r, 2, L>(steps, strip, panel, ahead, update, c, size);
+                            if far {
+                                tile::<U, T, $r, 1, L, true>(steps, near, panel, ahead, update, c, size);
+                            } else if size.1 > L {
+                                tile::<U, T, $r, 2, L, false>(steps, (strip, 0), panel, ahead, update, c, size);
                             } else {
-                                tile::<U, T, $r, 1, L>(steps, strip, panel, ahead, update, c, size);
+                                tile::<U, T, $r, 1, L, false>(steps, (strip, 0), panel, ahead, update, c, size);
                             }
                         }
                     }

@@ -3,7 +3,7 @@
 //! A product is split into blocks of the result for the threads (`product`), a block into stretches of the inner dimension,
 //! whose panels of `b` and strips of `a` are packed (`block`, `pack`, `ahead`) and multiplied tile by tile (`tile`). f16 and bf16
 //! are widened to f32 while they are packed, and rounded once at the end; where the machine multiplies pairs of bf16, these are
-//! packed as pairs (`units`, `pairs`). Products with vectors have loops of their own (`vector`), complex ones go to the `gemm`
+//! packed as pairs (`units`, `pairs`). Few rows or columns are dot products (`dots`) or sums of columns (`vector`), complex products go to the `gemm`
 //! crate, and with the feature `blas` large ones to BLAS (`others`). Shapes are the caller's matter.
 //!
 //! An element is summed in the same order wherever its block begins: results do not depend on the number of threads.
@@ -13,6 +13,7 @@ mod ahead;
 #[cfg(feature = "blas")]
 mod blas;
 mod block;
+mod dots;
 mod others;
 mod pack;
 mod pairs;
@@ -66,6 +67,10 @@ pub fn gemm<I: Isa, T: Gemm>(
     }
     if k == 0 || alpha == <T::Op as Arith>::ZERO {
         scale::<T>(beta, c);
+    } else if n <= dots::COLS && a.col_stride() == 1 && b.row_stride() == 1 && const { dots::has::<T>() } {
+        dots::dots::<I, T>(alpha, a, b, beta, c);
+    } else if m <= dots::COLS && a.col_stride() == 1 && b.row_stride() == 1 && const { dots::has::<T>() } {
+        dots::dots::<I, T>(alpha, b.t(), a.t(), beta, c.t());
     } else if n == 1 && (a.col_stride() == 1 || a.row_stride() == 1 || k == 1) {
         vector::gemv::<I, T>(alpha, a, b, beta, c);
     } else if m == 1 && (b.col_stride() == 1 || b.row_stride() == 1 || k == 1) {

@@ -69,7 +69,9 @@ fn agrees_everywhere<I: Isa, T: Gemm>() {
             }
         }
     }
-    for shape in [[1, 1, 1], [1, 50, 64], [50, 1, 64], [600, 1, 40], [1, 9, 1], [2, 3, 0], [0, 3, 2], [37, 41, 531]] {
+    for shape in
+        [[1, 1, 1], [1, 50, 64], [50, 1, 64], [600, 1, 40], [1, 9, 1], [2, 3, 0], [0, 3, 2], [37, 41, 531], [9, 3, 77]]
+    {
         for _ in 0..27 {
             agrees::<I, T>(shape, orders.next().unwrap(), numbers.next().unwrap());
         }
@@ -143,7 +145,15 @@ fn same_bits<T: Gemm>(shape: [usize; 3]) {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    for shape in [[17, 300, 600], [300, 17, 200], [130, 257, 1030], [2, 1000, 700], [64, 49, 2000]] {
+    for shape in [
+        [17, 300, 600],
+        [300, 17, 200],
+        [130, 257, 1030],
+        [2, 1000, 700],
+        [64, 49, 2000],
+        [3000, 3, 100],
+        [1, 700, 900],
+    ] {
         same_bits::<f32>(shape);
         same_bits::<f64>(shape);
         same_bits::<bf16>(shape);

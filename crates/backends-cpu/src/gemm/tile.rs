@@ -35,9 +35,16 @@ impl<T> Copy for Place<T> {}
 /// # Safety
 /// The strip and the panel are as said, and the elements of `c` valid for reads and writes, by this call alone.
 #[inline(never)]
-pub(super) unsafe fn tile<U: Units, T: Value<Op = U::Sum>, const R: usize, const V: usize, const L: usize>(
+pub(super) unsafe fn tile<
+    U: Units,
+    T: Value<Op = U::Sum>,
+    const R: usize,
+    const V: usize,
+    const L: usize,
+    const FAR: bool,
+>(
     steps: usize,
-    strip: *const U::Unit,
+    strip: (*const U::Unit, isize),
     panel: (*const U::Unit, usize),
     ahead: Ahead<'_>,
     update: Update<U::Sum>,
@@ -48,7 +55,7 @@ pub(super) unsafe fn tile<U: Units, T: Value<Op = U::Sum>, const R: usize, const
         #[inline(always)]
         // SAFETY: forwarded from the caller.
         || unsafe {
-            let sums = sums::<U, R, V, L>(steps, strip, panel, ahead);
+            let sums = sums::<U, R, V, L, FAR>(steps, strip, panel, ahead);
             if size == (R, V * L) && c.col_stride == 1 {
                 whole(sums, update, c);
             } else {
@@ -64,13 +71,15 @@ pub(super) unsafe fn tile<U: Units, T: Value<Op = U::Sum>, const R: usize, const
 /// # Safety
 /// As of [`tile`].
 #[inline(always)]
-unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize>(
+unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const FAR: bool>(
     steps: usize,
-    strip: *const U::Unit,
+    (strip, row_stride): (*const U::Unit, isize),
     (panel, distance): (*const U::Unit, usize),
     ahead: Ahead<'_>,
 ) -> [[[U::Sum; L]; V]; R] {
     let mut sums = [[[<U::Sum as Arith>::ZERO; L]; V]; R];
+    // Every third row has a pointer, the two after it an offset.
+    let mut bases: [*const U::Unit; 4] = std::array::from_fn(|i| strip.wrapping_offset(3 * i as isize * row_stride));
     for p in 0..steps {
         ahead.fetch(p);
         // SAFETY: step `p < steps` of the panel: `V * L` units.
@@ -80,7 +89,9 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize>(
             ($($r:literal)*) => { $(
                 if $r < R {
                     // SAFETY: step `p < steps` of the strip: `R` units.
-                    let x = unsafe { *strip.add(p * R + $r) };
+                    let x = unsafe {
+                        if FAR { *bases[$r / 3].offset($r % 3 * row_stride) } else { *strip.add(p * R + $r) }
+                    };
                     for v in 0..V {
                         U::accumulate(&mut sums[$r][v], x, &y[v]);
                     }
@@ -88,6 +99,9 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize>(
             )* };
         }
         rows!(0 1 2 3 4 5 6 7 8 9 10 11);
+        if FAR {
+            bases = bases.map(|base| base.wrapping_add(1));
+        }
     }
     sums
 }

@@ -1,6 +1,6 @@
 //! Products with a vector: [`gemv`] and [`dot`].
 
-use super::{Gemm, blend};
+use super::{Gemm, blend, dots};
 use crate::isa::Isa;
 use crate::loops::views::{par_chunks, par_rows};
 use crate::loops::{MatMut, MatRef, fold2};
@@ -41,6 +41,12 @@ pub(super) fn gemv<I: Isa, T: Gemm>(
 ) {
     let (m, k) = (a.rows(), a.cols());
     let x: Vec<T> = (0..k).map(|p| x.at(p, 0)).collect();
+    if const { dots::has::<T>() }
+        && a.col_stride() == 1
+        && let Ok(x) = MatRef::row_major(&x, k, 1)
+    {
+        return dots::dots::<I, T>(alpha, a, x, beta, c);
+    }
     let mut sums = vec![<T::Op as Arith>::ZERO; m];
     if a.col_stride() == 1 || k == 1 {
         par_rows::<I, _>(
