@@ -106,6 +106,13 @@ pub type ScatterKernel = fn(out: &Tensor, index: &Tensor, src: &Tensor, dim: usi
 /// The positions of the elements that are not zero, in row-major order: i64 (n, dimensions), column by column.
 pub type NonzeroKernel = fn(x: &Tensor) -> Result<Tensor>;
 
+/// The elements of `x` that `mask`, of the same shape, chooses, as a vector.
+pub type MaskedSelectKernel = fn(x: &Tensor, mask: &Tensor) -> Result<Tensor>;
+
+/// Replaces the elements of `out` that `mask`, of the same shape, chooses by those of `source`, in row-major order; refuses
+/// too short a source.
+pub type MaskedScatterKernel = fn(out: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()>;
+
 /// Fills a contiguous row with draws of a distribution with two numbers.
 pub type RandomKernel = fn(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()>;
 
@@ -302,9 +309,6 @@ pub type ClassLossBackwardKernel =
 
 /// Says something of a tensor of any strides.
 pub type PredicateKernel = fn(x: &Tensor) -> Result<bool>;
-
-/// `out[i, :] = table[indices[i], :]`: `table` (V, D) of any strides, contiguous i64 `indices` (n) and `out` (n, D).
-pub type LookupKernel = fn(out: &Tensor, table: &Tensor, indices: &Tensor) -> Result<()>;
 
 /// `out[indices[i], :] += grad[i, :] * scale[indices[i]]` over an `out` (V, D) of zeros, for contiguous tensors. Indices out
 /// of range and `padding_idx` are left out. `scale` is 1, or 1 / how often an index occurs.

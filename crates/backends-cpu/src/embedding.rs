@@ -1,33 +1,54 @@
-//! Rows of a table by index, and the gradient of the table.
+//! The gradient of a table whose rows were read by index.
 
 use tensor_aten::Tensor;
-use tensor_core::{Element, Result, Scalar, check_index};
+use tensor_core::{Element, Result, Scalar};
 
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_chunks, par_rows};
+use crate::loops::beyond::{self, STREAM};
+use crate::loops::views::{lock, par_chunks};
 use crate::parallel::GRAIN;
+use crate::simd::compress::{PLACES, within};
 use crate::simd::{Arith, Number};
 
-/// Parts of the table that threads add to, each over all indices.
+/// Parts of the table, each of which looks through all indices.
 const PARTS: usize = 16;
 
-/// `out[i, :] = table[indices[i], :]`
-pub fn embedding<T: Number>(out: &Tensor, table: &Tensor, indices: &Tensor) -> Result<()> {
-    let locked = lock(&[table.as_impl(), indices.as_impl()], &[out.as_impl()])?;
-    let (table, indices) = (locked.read::<T>(0)?, locked.read::<i64>(1)?.dense());
-    let (rows, width) = (table.size(0), table.size(1));
-    for &i in indices.iter() {
-        check_index!(i >= 0 && i < rows as i64, "index out of range in self");
+/// The rows of a part of the table, and the numbers of the gradients that each is the sum of, in order.
+struct Shares {
+    /// where the numbers of each row begin, and where the last ones end
+    starts: Vec<usize>,
+    numbers: Vec<usize>,
+}
+
+impl Shares {
+    /// Those of `rows` rows from `first` on; indices that are `left_out`, or belong to others, count for nothing.
+    #[inline(always)]
+    fn new<I: Isa>(indices: &[i64], first: usize, rows: usize, left_out: i64) -> Self {
+        let mut found = [0; PLACES];
+        let mut mine: Vec<(usize, usize)> = Vec::new();
+        for (block, places) in indices.chunks(PLACES).enumerate() {
+            let n = within::<I>(&mut found, places, first, rows);
+            let pairs = found[..n].iter().map(|&k| (places[k as usize], block * PLACES + k as usize));
+            mine.extend(pairs.filter(|&(i, _)| i != left_out).map(|(i, at)| (i as usize - first, at)));
+        }
+        let mut starts = vec![0; rows + 1];
+        mine.iter().for_each(|&(row, _)| starts[row + 1] += 1);
+        for row in 0..rows {
+            starts[row + 1] += starts[row];
+        }
+        let mut next = starts.clone();
+        let mut numbers = vec![0; mine.len()];
+        for (row, at) in mine {
+            numbers[next[row]] = at;
+            next[row] += 1;
+        }
+        Self { starts, numbers }
     }
-    if width == 0 {
-        return Ok(());
+
+    #[inline(always)]
+    fn of(&self, row: usize) -> &[usize] {
+        &self.numbers[self.starts[row]..self.starts[row + 1]]
     }
-    locked.write::<T>(0)?.with_dense(|out| {
-        par_rows::<crate::isa::Baseline, T>(out, indices.len(), width, |i, out| {
-            table.lane(1, indices[i] as usize).copy_to(out);
-        });
-    });
-    Ok(())
 }
 
 /// `out[indices[i], :] += grad[i, :]`, divided by how often the index occurs if that is wanted. Half floats are summed in
@@ -43,16 +64,7 @@ pub fn embedding_backward<I: Isa, T: Number>(
     let (grad, indices) = (locked.read::<T>(0)?.dense(), locked.read::<i64>(1)?.dense());
     let mut out = locked.write::<T>(0)?;
     let (rows, width) = (out.size(0), out.size(1));
-    let counts = by_frequency.then(|| {
-        let mut counts = vec![0u64; rows];
-        for &i in indices.iter() {
-            if let Some(count) = usize::try_from(i).ok().and_then(|i| counts.get_mut(i)) {
-                *count += 1;
-            }
-        }
-        counts
-    });
-    let exact = T::DTYPE == <T::Op as Element>::DTYPE;
+    let streamed = rows * width * size_of::<T>() >= STREAM;
     out.with_dense(|out| {
         let grain = rows.div_ceil(PARTS).max(GRAIN / width.max(1)).max(1) * width;
         par_chunks::<I, T>(
@@ -60,35 +72,35 @@ pub fn embedding_backward<I: Isa, T: Number>(
             grain,
             #[inline(always)]
             |start, part| {
-                let first = (start / width) as i64;
-                let last = first + (part.len() / width) as i64;
-                let mut wide: Vec<T::Op> = if exact { Vec::new() } else { vec![T::Op::ZERO; part.len()] };
-                part.fill(T::zeroed());
-                for (at, &i) in indices.iter().enumerate() {
-                    if i == padding_idx || i < first || i >= last {
+                let shares = Shares::new::<I>(&indices, start / width, part.len() / width, padding_idx);
+                let mut sums = vec![T::Op::ZERO; width];
+                let mut cleared = 0;
+                for row in 0..part.len() / width {
+                    let numbers = shares.of(row);
+                    if numbers.is_empty() {
                         continue;
                     }
-                    let grad = &grad[at * width..][..width];
-                    let to = (i - first) as usize * width;
-                    let scale = counts
-                        .as_ref()
-                        .map(|counts| <T::Op as Element>::from_scalar(Scalar::Float(1.0 / counts[i as usize] as f64)));
-                    let share = |g: T| scale.map_or(g.up(), |scale| g.up().mul(scale));
-                    if exact {
-                        for (out, &g) in part[to..to + width].iter_mut().zip(grad) {
-                            *out = T::down(out.up().add(share(g)));
-                        }
-                    } else {
-                        for (out, &g) in wide[to..to + width].iter_mut().zip(grad) {
-                            *out = out.add(share(g));
+                    let (before, to) = part[..(row + 1) * width].split_at_mut(row * width);
+                    clear(&mut before[cleared..], streamed);
+                    cleared = (row + 1) * width;
+                    let scale = 1.0 / if by_frequency { numbers.len() as f64 } else { 1.0 };
+                    let scale = <T::Op as Element>::from_scalar(Scalar::Float(scale));
+                    sums.fill(T::Op::ZERO);
+                    for &at in numbers {
+                        for (sum, g) in sums.iter_mut().zip(&grad[at * width..][..width]) {
+                            *sum = sum.add(if by_frequency { g.up().mul(scale) } else { g.up() });
                         }
                     }
+                    to.iter_mut().zip(&sums).for_each(|(to, &sum)| *to = T::down(sum));
                 }
-                for (out, wide) in part.iter_mut().zip(wide) {
-                    *out = T::down(wide);
-                }
+                clear(&mut part[cleared..], streamed);
             },
         );
     });
     Ok(())
+}
+
+/// Zeros, past the caches where the table is larger than they are.
+fn clear<T: Element>(out: &mut [T], streamed: bool) {
+    if streamed { beyond::clear(out) } else { out.fill(T::zeroed()) }
 }

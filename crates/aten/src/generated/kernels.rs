@@ -274,23 +274,17 @@ pub fn ctc_loss(device: Device) -> Result<&'static CtcLossKernels> {
 }
 /// The kernels of `embedding`: a column a dtype.
 pub struct EmbeddingKernels {
-    /// `index_select`
-    pub embedding: Columns<LookupKernel>,
     /// `embedding_dense_backward_cpu`
     pub embedding_backward: Columns<LookupBackwardKernel>,
 }
 impl EmbeddingKernels {
     /// No kernel at all: what a backend fills up with.
     pub const NONE: Self = Self {
-        embedding: Columns::NONE,
         embedding_backward: Columns::NONE,
     };
     /// Each kernel with the dtypes that it has.
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
-        vec![
-            ("embedding", self.embedding.dtypes()), ("embedding_backward", self
-            .embedding_backward.dtypes())
-        ]
+        vec![("embedding_backward", self.embedding_backward.dtypes())]
     }
 }
 /// A backend's kernels of `embedding`: what it submits.
@@ -656,6 +650,10 @@ pub struct IndexingKernels {
     pub index: Columns<IndexKernel>,
     /// `index_put`
     pub index_put: Columns<IndexPutKernel>,
+    /// `masked_scatter`
+    pub masked_scatter: Columns<MaskedScatterKernel>,
+    /// `masked_select`
+    pub masked_select: Columns<MaskedSelectKernel>,
     /// `nonzero_count_cpu`
     pub nonzero: Columns<NonzeroKernel>,
     /// `scatter_gather_tensor_cpu`
@@ -675,6 +673,8 @@ impl IndexingKernels {
         gather: Columns::NONE,
         index: Columns::NONE,
         index_put: Columns::NONE,
+        masked_scatter: Columns::NONE,
+        masked_select: Columns::NONE,
         nonzero: Columns::NONE,
         scatter: Columns::NONE,
         scatter_add: Columns::NONE,
@@ -686,11 +686,12 @@ impl IndexingKernels {
     pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
         vec![
             ("gather", self.gather.dtypes()), ("index", self.index.dtypes()),
-            ("index_put", self.index_put.dtypes()), ("nonzero", self.nonzero.dtypes()),
-            ("scatter", self.scatter.dtypes()), ("scatter_add", self.scatter_add
-            .dtypes()), ("scatter_amax", self.scatter_amax.dtypes()), ("scatter_amin",
-            self.scatter_amin.dtypes()), ("scatter_multiply", self.scatter_multiply
-            .dtypes())
+            ("index_put", self.index_put.dtypes()), ("masked_scatter", self
+            .masked_scatter.dtypes()), ("masked_select", self.masked_select.dtypes()),
+            ("nonzero", self.nonzero.dtypes()), ("scatter", self.scatter.dtypes()),
+            ("scatter_add", self.scatter_add.dtypes()), ("scatter_amax", self
+            .scatter_amax.dtypes()), ("scatter_amin", self.scatter_amin.dtypes()),
+            ("scatter_multiply", self.scatter_multiply.dtypes())
         ]
     }
 }

@@ -3,6 +3,7 @@
 use tensor_core::strides::Dims;
 use tensor_core::{DType, MemoryFormat, Result, check};
 
+use super::indexing::{Bounds, out_of_range_in_self, plan_dim};
 use crate::kernels;
 use crate::out::{Out, Spec};
 use crate::{Tensor, ops};
@@ -48,14 +49,14 @@ pub fn embedding(
     let d = weight.sizes()[1];
     let sizes: Dims = indices.sizes().iter().copied().chain([d]).collect();
     check!(weight.sizes()[0] > 0 || indices.numel() == 0, "index_select(): self indexing axis dim should be positive");
-    if weight.is_meta() {
-        return out.prepare(0, Spec::like(&sizes, weight), &[weight, indices])?.finish();
+    let result = Out::Fresh.prepare(0, Spec::like(&sizes, weight), &[])?.finish()?;
+    if !weight.is_meta() {
+        let kernel = kernels::indexing(weight.device())?.index.get(weight.dtype(), "index_select")?;
+        let (weight, indices) = (weight.pinned(), vector(indices)?);
+        let plan = plan_dim(&weight, 0, &indices, Bounds { wrap: false, refuse: out_of_range_in_self })?;
+        kernel(&flat(&result, &[indices.numel(), d])?, &plan)?;
     }
-    let kernel = kernels::embedding(weight.device())?.embedding.get(weight.dtype(), "index_select")?;
-    let indices = vector(indices)?;
-    let slot = out.prepare(0, Spec::like(&sizes, weight), &[weight, &indices])?;
-    kernel(&flat(&slot.tensor, &[indices.numel(), d])?, weight, &indices)?;
-    slot.finish()
+    super::indexing::finish(out, result)
 }
 
 /// The gradient of a table of `num_weights` rows.

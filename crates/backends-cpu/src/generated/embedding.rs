@@ -13,22 +13,6 @@ use crate::embedding;
 /// The kernels at level `I`; dtypes that gain little from the highest one are at level `N`.
 const fn table<I: Isa, N: Isa>() -> EmbeddingKernels {
     EmbeddingKernels {
-        embedding: Columns([
-            Some(embedding::embedding::<u8>),
-            Some(embedding::embedding::<i8>),
-            Some(embedding::embedding::<i16>),
-            Some(embedding::embedding::<i32>),
-            Some(embedding::embedding::<i64>),
-            Some(embedding::embedding::<f16>),
-            Some(embedding::embedding::<f32>),
-            Some(embedding::embedding::<f64>),
-            Some(embedding::embedding::<Complex32>),
-            Some(embedding::embedding::<Complex64>),
-            Some(embedding::embedding::<Bool>),
-            Some(embedding::embedding::<bf16>),
-            None,
-            None,
-        ]),
         embedding_backward: Columns([
             Some(embedding::embedding_backward::<Baseline, u8>),
             Some(embedding::embedding_backward::<Baseline, i8>),

@@ -1,15 +1,16 @@
 //! Elements at positions that tensors hold.
 //!
 //! [`rows`] reads and writes what an [`IndexPlan`](tensor_aten::kernels::IndexPlan) names, [`lanes`] gathers and scatters
-//! along a dimension, [`nonzero`] finds positions. Indices are checked before anything is written.
+//! along a dimension, [`marks`] finds positions and masked elements. Indices are checked before anything is written.
 
+mod bounds;
 mod lanes;
-mod nonzero;
+mod marks;
 mod rows;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 pub use lanes::{gather, scatter, scatter_add, scatter_amax, scatter_amin, scatter_multiply};
-pub use nonzero::nonzero;
+pub use marks::{masked_scatter, masked_select, nonzero};
 pub use rows::{index, index_put};

@@ -4,10 +4,11 @@ use tensor_aten::Tensor;
 use tensor_aten::kernels::{PoolDivisor, PoolShape};
 use tensor_core::{Element, Result};
 
-use super::windows::{Tap, Windows, taps};
+use super::lines::{Stage, Steps, chunk, each_step};
+use super::windows::Windows;
 use super::{slice, slice_mut};
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_rows};
+use crate::loops::views::{lock, par_chunks};
 use crate::simd::{Arith, Value};
 
 /// Element types with averages: floats, and i64, whose quotients are truncated.
@@ -32,12 +33,24 @@ macro_rules! quotient {
 }
 quotient! { f32, |_| false; f64, |_| false; i64, |count| count == 0; }
 
-/// What the sum of the window at `at` is divided by.
-#[inline(always)]
-fn count(windows: &[Windows; 3], at: [usize; 3], divisor: PoolDivisor) -> i64 {
-    match divisor {
-        PoolDivisor::Number(n) => n,
-        _ => (0..3).map(|d| windows[d].count(at[d], divisor)).product::<usize>() as i64,
+/// What sums are divided by: the product of a number a dimension.
+struct Counts([Vec<i64>; 3]);
+
+impl Counts {
+    fn new(windows: &[Windows; 3], divisor: PoolDivisor) -> Self {
+        Self(std::array::from_fn(|d| {
+            let each = 0..windows[d].bounds.len();
+            match divisor {
+                PoolDivisor::Number(n) => each.map(|_| if d == 2 { n } else { 1 }).collect(),
+                _ => each.map(|o| windows[d].count(o, divisor) as i64).collect(),
+            }
+        }))
+    }
+
+    /// Of a line of windows: the factor of all, and those of each.
+    #[inline(always)]
+    fn line(&self, d: usize, h: usize) -> (i64, &[i64]) {
+        (self.0[0][d] * self.0[1][h], &self.0[2])
     }
 }
 
@@ -52,33 +65,49 @@ pub fn avg_pool<I: Isa, T: Average>(out: &Tensor, x: &Tensor, s: &PoolShape, div
     let mut out = locked.write::<T>(0)?;
     let out = slice_mut(&mut out, s.planes * results * s.channels)?;
     let windows = Windows::all(s);
-    let even = taps(s).filter(|_| s.channels == 1);
+    let counts = Counts::new(&windows, divisor);
+    let steps = Steps::of(s);
     let [depth, lines, width] = s.result;
     let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| b - a)).product();
-    par_rows::<I, T>(
+    let cols = width * s.channels;
+    par_chunks::<I, T>(
         out,
-        s.planes * depth * lines,
-        width * s.channels * sizes * 2,
+        chunk(cols, cols * sizes * 2),
         #[inline(always)]
-        |row, out| {
-            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-            let x = &x[p * plane * s.channels..][..plane * s.channels];
-            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-            for z in windows[0].bounds[d].0..windows[0].bounds[d].1 {
-                for y in windows[1].bounds[h].0..windows[1].bounds[h].1 {
-                    let line = &x[(z * s.image[1] + y) * s.image[2] * s.channels..][..s.image[2] * s.channels];
-                    match &even {
-                        Some((taps, step)) => even_line::<T>(&mut sums, line, taps, *step),
-                        None => uneven_line::<T>(&mut sums, line, &windows[2], s.channels),
+        |start, out| {
+            let mut sums = vec![<T::Op as Arith>::ZERO; steps.map_or(cols, |steps| steps.room())];
+            let mut stage = steps.map(|steps| Stage::new(&steps, s.image[2], T::zeroed()));
+            for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+                let row = start / cols + i;
+                let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+                let x = &x[p * plane * s.channels..][..plane * s.channels];
+                sums.fill(<T::Op as Arith>::ZERO);
+                for z in windows[0].bounds[d].0..windows[0].bounds[d].1 {
+                    for y in windows[1].bounds[h].0..windows[1].bounds[h].1 {
+                        let line = &x[(z * s.image[1] + y) * s.image[2] * s.channels..][..s.image[2] * s.channels];
+                        match (&steps, &mut stage) {
+                            (Some(steps), Some(stage)) => {
+                                stage.put(line);
+                                for k in 0..steps.kernel {
+                                    add::<T>(&mut sums, stage.from(k * steps.dilation), steps.stride);
+                                }
+                            }
+                            _ => uneven_line::<T>(&mut sums, line, &windows[2], s.channels),
+                        }
                     }
                 }
-            }
-            let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
-            for (w, (out, sums)) in pixels.enumerate() {
-                let count = count(&windows, [d, h, w], divisor);
-                for (out, &sum) in out.iter_mut().zip(sums) {
-                    // An empty window has the sum 0 and the average 0.
-                    *out = T::down(if count == 0 { sum } else { sum.over(count) });
+                let (factor, counts) = counts.line(d, h);
+                if s.channels == 1 {
+                    for ((out, &sum), count) in out.iter_mut().zip(&sums).zip(counts) {
+                        *out = average(sum, factor * count);
+                    }
+                    continue;
+                }
+                let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
+                for ((out, sums), count) in pixels.zip(counts) {
+                    for (out, &sum) in out.iter_mut().zip(sums) {
+                        *out = average(sum, factor * count);
+                    }
                 }
             }
         },
@@ -86,27 +115,23 @@ pub fn avg_pool<I: Isa, T: Average>(out: &Tensor, x: &Tensor, s: &PoolShape, div
     Ok(())
 }
 
-/// Adds a line of the image to the sums of a line of windows, element by element of the windows.
+/// An empty window has the sum 0 and the average 0.
 #[inline(always)]
-fn even_line<T: Average>(sums: &mut [T::Op], line: &[T], taps: &[Tap], step: usize) {
-    for Tap { results, offset } in taps {
-        let (sums, x) = (&mut sums[results.clone()], line.get(*offset..).unwrap_or_default());
-        match step {
-            1 => add::<T, 1>(sums, x, 1),
-            2 => add::<T, 2>(sums, x, 2),
-            _ => add::<T, 0>(sums, x, step),
-        }
-    }
+fn average<T: Average>(sum: T::Op, count: i64) -> T {
+    let average = sum.over(count);
+    T::down(if count == 0 { sum } else { average })
 }
 
-/// Adds every `step`-th element; `STEP` is the step where it is known.
+/// Adds every `step`-th element.
 #[inline(always)]
-fn add<T: Average, const STEP: usize>(sums: &mut [T::Op], x: &[T], step: usize) {
-    let step = if STEP == 0 { step } else { STEP };
-    let n = sums.len().min(x.len().div_ceil(step));
-    for (j, sum) in sums[..n].iter_mut().enumerate() {
-        *sum = sum.add(x[j * step].up());
-    }
+fn add<T: Average>(sums: &mut [T::Op], x: &[T], step: usize) {
+    each_step(
+        x,
+        step,
+        sums.len(),
+        #[inline(always)]
+        |j, x| sums[j] = sums[j].add(x.up()),
+    );
 }
 
 /// Adds a line of pixels to the sums of a line of windows.
@@ -137,34 +162,87 @@ pub fn avg_pool_backward<I: Isa, T: Average>(
     let mut out = locked.write::<T>(0)?;
     let out = slice_mut(&mut out, s.planes * plane * s.channels)?;
     let windows = Windows::all(s);
+    let counts = Counts::new(&windows, divisor);
+    let steps = Steps::of(s);
     let [depth, lines, width] = s.image;
+    let cols = width * s.channels;
     let row_len = s.result[2] * s.channels;
-    par_rows::<I, T>(
+    par_chunks::<I, T>(
         out,
-        s.planes * depth * lines,
-        width * s.channels * 4,
+        chunk(cols, cols * 4),
         #[inline(always)]
-        |row, out| {
-            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-            let grad = &grad[p * results * s.channels..][..results * s.channels];
-            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-            for z in windows[0].holding(d) {
-                for y in windows[1].holding(h) {
-                    let line = &grad[(z * s.result[1] + y) * row_len..][..row_len];
-                    for (w, (grad, &(a, b))) in line.chunks_exact(s.channels).zip(&windows[2].bounds).enumerate() {
-                        let count = count(&windows, [z, y, w], divisor);
-                        for sums in sums[a * s.channels..b * s.channels].chunks_exact_mut(s.channels) {
-                            for (sum, &g) in sums.iter_mut().zip(grad) {
-                                *sum = sum.add(g.up().over(count));
+        |start, out| {
+            let mut shares = vec![<T::Op as Arith>::ZERO; row_len];
+            let mut sums = steps.map_or(Phases::new(1, cols), |steps| {
+                let reach = (width + steps.padding) / steps.stride + 1;
+                Phases::new(steps.stride, reach.max(s.result[2] + steps.kernel / steps.stride + 1))
+            });
+            for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+                let row = start / cols + i;
+                let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+                let grad = &grad[p * results * s.channels..][..results * s.channels];
+                sums.sums.fill(<T::Op as Arith>::ZERO);
+                for z in windows[0].holding(d) {
+                    for y in windows[1].holding(h) {
+                        let line = &grad[(z * s.result[1] + y) * row_len..][..row_len];
+                        let (factor, counts) = counts.line(z, y);
+                        if let Some(steps) = &steps {
+                            for ((share, grad), count) in shares.iter_mut().zip(line).zip(counts) {
+                                *share = grad.up().over(factor * count);
+                            }
+                            // The earlier of an element's windows first.
+                            (0..steps.kernel).rev().for_each(|k| sums.add(k, &shares));
+                            continue;
+                        }
+                        let sums = &mut sums.sums;
+                        let windows = line.chunks_exact(s.channels).zip(&windows[2].bounds).zip(counts);
+                        for ((grad, &(a, b)), count) in windows {
+                            for sums in sums[a * s.channels..b * s.channels].chunks_exact_mut(s.channels) {
+                                for (sum, &g) in sums.iter_mut().zip(grad) {
+                                    *sum = sum.add(g.up().over(factor * count));
+                                }
                             }
                         }
                     }
                 }
-            }
-            for (out, &sum) in out.iter_mut().zip(&sums) {
-                *out = T::down(sum);
+                sums.store(out, steps.map_or(0, |steps| steps.padding));
             }
         },
     );
     Ok(())
+}
+
+/// The sums of a line: of every `phases`-th element a row, so that neighbouring windows add to neighbours.
+struct Phases<A> {
+    sums: Vec<A>,
+    phases: usize,
+}
+
+impl<A: Arith> Phases<A> {
+    fn new(phases: usize, reach: usize) -> Self {
+        Self { sums: vec![A::ZERO; phases * reach], phases }
+    }
+
+    /// Adds to the elements that windows have at `offset`.
+    #[inline(always)]
+    fn add(&mut self, offset: usize, shares: &[A]) {
+        let reach = self.sums.len() / self.phases;
+        let sums = &mut self.sums[offset % self.phases * reach + offset / self.phases..][..shares.len()];
+        for (sum, &share) in sums.iter_mut().zip(shares) {
+            *sum = sum.add(share);
+        }
+    }
+
+    /// Writes the sums from the one at `padding` on.
+    #[inline(always)]
+    fn store<T: Value<Op = A>>(&self, out: &mut [T], padding: usize) {
+        let reach = self.sums.len() / self.phases;
+        for (phase, sums) in self.sums.chunks_exact(reach).enumerate() {
+            // The first element of the phase that is no padding.
+            let skipped = padding.saturating_sub(phase).div_ceil(self.phases);
+            let first = phase + skipped * self.phases - padding;
+            let out = out.get_mut(first..).unwrap_or_default();
+            out.iter_mut().step_by(self.phases).zip(&sums[skipped..]).for_each(|(out, &sum)| *out = T::down(sum));
+        }
+    }
 }

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensor_aten::Tensor;
 use tensor_aten::kernels::PoolShape;
-use tensor_core::{Result, check_index};
+use tensor_core::{Element, Result, check, check_index};
 
-use super::windows::{Tap, Windows, taps};
+use super::lines::{Stage, Steps, chunk, each_step};
+use super::windows::Windows;
 use super::{slice, slice_mut};
 use crate::isa::Isa;
-use crate::loops::views::{lock, par_rows, par_rows2};
+use crate::loops::views::{lock, par_chunks2, par_rows};
 use crate::simd::{Arith, Ordered, Real, Value};
 
 /// True if `v` takes the place of `best`: it is larger, or no number.
@@ -18,39 +19,116 @@ fn beats<T: Real>(v: T, best: T) -> bool {
     (v > best) | v.is_nan()
 }
 
+/// The largest elements so far of some windows, and where they are, counted from a place of each window.
+struct Best<T: Ordered> {
+    values: Vec<T::Op>,
+    places: Vec<i32>,
+}
+
+impl<T: Ordered> Best<T> {
+    fn new(n: usize) -> Self {
+        Self { values: vec![T::Op::LOWEST; n], places: vec![0; n] }
+    }
+
+    /// Nothing yet, at the places of the windows' first elements.
+    #[inline(always)]
+    fn reset(&mut self, places: &[i32]) {
+        self.values.fill(T::Op::LOWEST);
+        self.places.copy_from_slice(places);
+    }
+
+    /// Takes what is larger of the elements at `at` of the windows: every `step`-th one of `x`.
+    #[inline(always)]
+    fn take(&mut self, x: &[T], step: usize, at: i32) {
+        let n = self.values.len();
+        let (values, places) = (&mut self.values[..n], &mut self.places[..n]);
+        each_step(
+            x,
+            step,
+            n,
+            #[inline(always)]
+            |j, x| {
+                let v = x.up();
+                let better = beats(v, values[j]);
+                values[j] = if better { v } else { values[j] };
+                places[j] = if better { at } else { places[j] };
+            },
+        );
+    }
+
+    /// Writes the elements, and their places from `first` on, `step` more from one to the next.
+    #[inline(always)]
+    fn store(&self, values: &mut [T], indices: &mut [i64], first: i64, step: i64) {
+        for (value, &v) in values.iter_mut().zip(&self.values) {
+            *value = T::down(v);
+        }
+        for (j, (index, &place)) in indices.iter_mut().zip(&self.places).enumerate() {
+            *index = first + j as i64 * step + i64::from(place);
+        }
+    }
+}
+
 /// `values[o] = max` over the window of `o`, `indices[o]` its place in the plane: the first of equals, the last of NaNs.
 ///
 /// # Errors
-/// When a tensor is not as the shape says.
+/// When a tensor is not as the shape says; for planes of more than 2^31 elements.
 pub fn max_pool<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tensor, s: &PoolShape) -> Result<()> {
     let locked = lock(&[x.as_impl()], &[values.as_impl(), indices.as_impl()])?;
     let (plane, results): (usize, usize) = (s.image.iter().product(), s.result.iter().product());
+    check!(i32::try_from(plane).is_ok(), "pooling: planes of {plane} elements are too large");
     let x: &[T] = slice(&locked, 0, s.planes * plane * s.channels)?;
     let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
     let len = s.planes * results * s.channels;
     let (values, indices) = (slice_mut(&mut values, len)?, slice_mut(&mut indices, len)?);
     let windows = Windows::all(s);
-    let even = taps(s).filter(|_| s.channels == 1);
+    let steps = Steps::of(s);
     let [depth, lines, width] = s.result;
     let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| (b - a).div_ceil(w.step))).product();
-    let work = width * s.channels * sizes * 4;
-    par_rows2::<I, T, i64>(
+    let cols = width * s.channels;
+    // The first elements of the windows of a line, from where each window begins.
+    let mut firsts = vec![0; steps.map_or(s.channels, |steps| steps.room())];
+    if let Some(steps) = &steps {
+        for (o, (first, &(begin, _))) in firsts.iter_mut().zip(&windows[2].bounds).enumerate() {
+            *first = (begin + steps.padding).saturating_sub(o * steps.stride) as i32;
+        }
+    }
+    par_chunks2::<I, T, i64>(
         values,
         indices,
-        s.planes * depth * lines,
-        work,
+        chunk(cols, cols * sizes * 4),
         #[inline(always)]
-        |row, values, indices| {
-            let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-            let x = &x[p * plane * s.channels..][..plane * s.channels];
-            let window = [windows[0].bounds[d], windows[1].bounds[h]];
-            match &even {
-                Some((taps, step)) => even_line(s, x, window, &windows, taps, *step, values, indices),
-                None => {
-                    let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
-                    for (bounds, (values, indices)) in windows[2].bounds.iter().zip(pixels) {
-                        pixel(s, x, [window[0], window[1], *bounds], &windows, values, indices);
-                    }
+        |start, values, indices| {
+            let mut best = Best::<T>::new(firsts.len());
+            let mut stage = steps.map(|steps| Stage::new(&steps, s.image[2], T::down(T::Op::LOWEST)));
+            let rows = values.chunks_exact_mut(cols).zip(indices.chunks_exact_mut(cols));
+            for (i, (values, indices)) in rows.enumerate() {
+                let row = start / cols + i;
+                let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
+                let x = &x[p * plane * s.channels..][..plane * s.channels];
+                let window = [windows[0].bounds[d], windows[1].bounds[h]];
+                let first = (window[0].0 * s.image[1] + window[1].0) * s.image[2];
+                if let (Some(steps), Some(stage)) = (&steps, &mut stage) {
+                    best.reset(&firsts);
+                    lines_of(s, window, &windows, |line| {
+                        stage.put(&x[line..line + s.image[2]]);
+                        for k in 0..steps.kernel {
+                            let offset = k * steps.dilation;
+                            best.take(stage.from(offset), steps.stride, (line - first + offset) as i32);
+                        }
+                    });
+                    best.store(values, indices, first as i64 - steps.padding as i64, steps.stride as i64);
+                    continue;
+                }
+                let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
+                for (&(begin, end), (values, indices)) in windows[2].bounds.iter().zip(pixels) {
+                    best.reset(&firsts);
+                    lines_of(s, window, &windows, |line| {
+                        for w in (begin..end).step_by(windows[2].step) {
+                            let x = &x[(line + w) * s.channels..][..s.channels];
+                            best.take(x, 1, (line - first + w - begin) as i32);
+                        }
+                    });
+                    best.store(values, indices, (first + begin) as i64, 0);
                 }
             }
         },
@@ -68,80 +146,6 @@ fn lines_of(s: &PoolShape, window: [(usize, usize); 2], windows: &[Windows; 3], 
     }
 }
 
-/// A line of results whose windows lie in even steps: element by element of the window, along the line.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn even_line<T: Ordered>(
-    s: &PoolShape,
-    x: &[T],
-    window: [(usize, usize); 2],
-    windows: &[Windows; 3],
-    taps: &[Tap],
-    step: usize,
-    values: &mut [T],
-    indices: &mut [i64],
-) {
-    let first = (window[0].0 * s.image[1] + window[1].0) * s.image[2];
-    for (i, (start, _)) in indices.iter_mut().zip(&windows[2].bounds) {
-        *i = (first + start) as i64;
-    }
-    values.fill(T::down(T::Op::LOWEST));
-    lines_of(s, window, windows, |line| {
-        for tap in taps {
-            let Tap { results, offset } = tap;
-            let (values, indices) = (&mut values[results.clone()], &mut indices[results.clone()]);
-            let x = &x[line..line + s.image[2]];
-            let x = x.get(*offset..).unwrap_or_default();
-            let at = (line + offset) as i64;
-            match step {
-                1 => take::<T, 1>(values, indices, x, at, 1),
-                2 => take::<T, 2>(values, indices, x, at, 2),
-                _ => take::<T, 0>(values, indices, x, at, step),
-            }
-        }
-    });
-}
-
-/// Takes what is larger of every `step`-th element; `STEP` is the step where it is known.
-#[inline(always)]
-fn take<T: Ordered, const STEP: usize>(values: &mut [T], indices: &mut [i64], x: &[T], at: i64, step: usize) {
-    let step = if STEP == 0 { step } else { STEP };
-    let n = values.len().min(indices.len()).min(x.len().div_ceil(step));
-    let (values, indices) = (&mut values[..n], &mut indices[..n]);
-    for j in 0..n {
-        let v = x[j * step];
-        let better = beats(v.up(), values[j].up());
-        values[j] = if better { v } else { values[j] };
-        indices[j] = if better { at + (j * step) as i64 } else { indices[j] };
-    }
-}
-
-/// One result, for all channels.
-#[inline(always)]
-fn pixel<T: Ordered>(
-    s: &PoolShape,
-    x: &[T],
-    window: [(usize, usize); 3],
-    windows: &[Windows; 3],
-    values: &mut [T],
-    indices: &mut [i64],
-) {
-    let first = (window[0].0 * s.image[1] + window[1].0) * s.image[2] + window[2].0;
-    values.fill(T::down(T::Op::LOWEST));
-    indices.fill(first as i64);
-    lines_of(s, [window[0], window[1]], windows, |line| {
-        for w in (window[2].0..window[2].1).step_by(windows[2].step) {
-            let at = line + w;
-            let x = &x[at * s.channels..][..s.channels];
-            for ((value, index), &v) in values.iter_mut().zip(indices.iter_mut()).zip(x) {
-                let better = beats(v.up(), value.up());
-                *value = if better { v } else { *value };
-                *index = if better { at as i64 } else { *index };
-            }
-        }
-    });
-}
-
 /// `out[indices[o]] += x[o]` in each plane (`= x[o]` unless `add`), 0 elsewhere.
 ///
 /// # Errors
@@ -155,27 +159,46 @@ pub fn unpool<I: Isa, T: Value>(out: &Tensor, x: &Tensor, indices: &Tensor, s: &
     let out = slice_mut(&mut out, s.planes * plane * s.channels)?;
     let wrong = AtomicBool::new(false);
     let row = results * s.channels;
+    let exact = T::DTYPE == <T::Op as Element>::DTYPE;
     par_rows::<I, T>(
         out,
         s.planes,
         (plane + 4 * results) * s.channels,
         #[inline(always)]
         |p, out| {
-            // Sums of halves are made in f32.
-            let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
-            for (o, (&v, &i)) in x[p * row..][..row].iter().zip(&indices[p * row..][..row]).enumerate() {
-                if i < 0 || i as usize >= plane {
-                    wrong.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                let at = i as usize * s.channels + o % s.channels;
-                sums[at] = if add { sums[at].add(v.up()) } else { v.up() };
+            let (x, indices) = (&x[p * row..][..row], &indices[p * row..][..row]);
+            if !indices.iter().fold(true, |all, &i| all & ((i as u64) < plane as u64)) {
+                wrong.store(true, Ordering::Relaxed);
+                return;
             }
-            for (out, &sum) in out.iter_mut().zip(&sums) {
-                *out = T::down(sum);
+            if exact {
+                out.fill(T::zeroed());
+                spread(out, x, indices, s.channels, |to, v| {
+                    *to = if add { T::down(to.up().add(v.up())) } else { v };
+                });
+            } else {
+                // Sums of halves are made in f32.
+                let mut sums = vec![<T::Op as Arith>::ZERO; out.len()];
+                spread(&mut sums, x, indices, s.channels, |to, v| *to = if add { to.add(v.up()) } else { v.up() });
+                for (out, &sum) in out.iter_mut().zip(&sums) {
+                    *out = T::down(sum);
+                }
             }
         },
     );
     check_index!(!wrong.into_inner(), "an index of pooling is out of bounds for a plane of {plane} elements");
     Ok(())
+}
+
+/// Puts the elements of pixels where their indices say.
+#[inline(always)]
+fn spread<T: Copy, A>(out: &mut [A], x: &[T], indices: &[i64], channels: usize, put: impl Fn(&mut A, T)) {
+    if channels == 1 {
+        return x.iter().zip(indices).for_each(|(&v, &i)| put(&mut out[i as usize], v));
+    }
+    for (x, indices) in x.chunks_exact(channels).zip(indices.chunks_exact(channels)) {
+        for (c, (&v, &i)) in x.iter().zip(indices).enumerate() {
+            put(&mut out[i as usize * channels + c], v);
+        }
+    }
 }

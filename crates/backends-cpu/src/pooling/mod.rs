@@ -1,6 +1,7 @@
 //! Pooling over windows of planes (planes, D, H, W), or of pixels (images, D, H, W, channels).
 
 mod average;
+mod lines;
 mod maximum;
 #[cfg(test)]
 mod tests;

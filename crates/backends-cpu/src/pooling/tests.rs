@@ -2,7 +2,8 @@
 
 use tensor_aten::kernels::{PoolShape, PoolWindow};
 
-use super::windows::{Windows, taps};
+use super::lines::{Stage, Steps};
+use super::windows::Windows;
 
 #[test]
 fn windows_are_what_their_definition_says() {
@@ -23,7 +24,9 @@ fn windows_are_what_their_definition_says() {
             },
         };
         let [_, _, windows] = Windows::all(&s);
-        let (taps, step) = taps(&s).unwrap();
+        let steps = Steps::of(&s).unwrap();
+        let mut stage = Stage::new(&steps, image, -1i64);
+        stage.put(&(0..image as i64).collect::<Vec<_>>());
         for o in 0..results {
             let at = |k: usize| (o * stride + k * dilation).checked_sub(pad).filter(|&i| i < image);
             let expected: Vec<usize> = (0..kernel).filter_map(at).collect();
@@ -33,8 +36,8 @@ fn windows_are_what_their_definition_says() {
                 expected,
                 "{image} {kernel} {stride} {pad} at {o}"
             );
-            let seen = taps.iter().filter(|tap| tap.results.contains(&o));
-            let seen: Vec<usize> = seen.map(|tap| tap.offset + (o - tap.results.start) * step).collect();
+            let seen = (0..kernel).map(|k| stage.from(k * dilation)[o * stride]);
+            let seen: Vec<usize> = seen.filter(|&i| i >= 0).map(|i| i as usize).collect();
             assert_eq!(seen, expected);
             if dilation == 1 {
                 for i in 0..image {

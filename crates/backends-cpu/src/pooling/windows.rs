@@ -57,25 +57,3 @@ impl Windows {
         first..end.max(first)
     }
 }
-
-/// The windows along a line as runs of results with even steps, one for each element of a window: for element `k`, results
-/// `first..end` see `offset + (result - first) * step` of the line.
-pub struct Tap {
-    /// results
-    pub results: std::ops::Range<usize>,
-    /// what the first of them sees
-    pub offset: usize,
-}
-
-/// The taps of the last dimension, and the step; `None` where windows are not even.
-pub fn taps(s: &PoolShape) -> Option<(Vec<Tap>, usize)> {
-    let PoolWindow::Fixed { kernel, stride, padding, dilation } = s.window else { return None };
-    let (stride, pad, image, results) = (stride[2], padding[2], s.image[2], s.result[2]);
-    let tap = |k: usize| {
-        let at = k * dilation[2];
-        let first = pad.saturating_sub(at).div_ceil(stride).min(results);
-        let end = (image + pad).saturating_sub(at).div_ceil(stride).clamp(first, results);
-        Tap { results: first..end, offset: (first * stride + at).saturating_sub(pad) }
-    };
-    Some(((0..kernel[2]).map(tap).collect(), stride))
-}

@@ -10,7 +10,7 @@ use crate::out::{Out, Spec};
 use crate::{Tensor, kernels, ops};
 
 /// Plans the choice of indices of a dimension by a vector, or by a 0-dim tensor that stands for one.
-fn plan_dim(x: &Tensor, dim: usize, index: &Tensor, bounds: Bounds) -> Result<IndexPlan> {
+pub(in crate::native) fn plan_dim(x: &Tensor, dim: usize, index: &Tensor, bounds: Bounds) -> Result<IndexPlan> {
     let axes = |from: usize, to: usize| Axes {
         sizes: Dims::from_slice(x.sizes().get(from..to).unwrap_or_default()),
         strides: Dims::from_slice(x.strides().get(from..to).unwrap_or_default()),
@@ -28,7 +28,7 @@ fn plan_dim(x: &Tensor, dim: usize, index: &Tensor, bounds: Bounds) -> Result<In
     })
 }
 
-fn out_of_range_in_self(_: i64, _: usize, _: i64) -> Error {
+pub(in crate::native) fn out_of_range_in_self(_: i64, _: usize, _: i64) -> Error {
     Error::new(ErrorKind::Index, "index out of range in self")
 }
 
@@ -78,11 +78,15 @@ pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> R
         check!(target.dtype() == self_.dtype(), "index_select(): self and result must have the same scalar type");
     }
     check_target(out, &[self_, index])?;
+    if !matches!(out, Out::Fresh) {
+        // The kernel checks indices as it reads them.
+        return super::finish(out, index_select(Out::Fresh, self_, dim, index)?);
+    }
     let mut sizes = Dims::from_slice(self_.sizes());
     if let Some(size) = sizes.get_mut(d) {
         *size = index.numel();
     }
-    let slot = out.prepare(0, Spec::like(&sizes, self_), &[self_, index])?;
+    let slot = out.prepare(0, Spec::like(&sizes, self_), &[])?;
     if !slot.is_meta() {
         let many = self_.dim() > 1 && index.numel() > 0;
         check!(!many || self_.sizes()[d] > 0, "index_select(): self indexing axis dim should be positive");

@@ -61,18 +61,26 @@ pub fn index(out: Out<'_>, self_: &Tensor, indices: &[Option<&Tensor>]) -> Resul
             overlap::assert_no_overlap(target.as_impl(), other.as_impl())?;
         }
     }
+    if !matches!(out, Out::Fresh) {
+        // The kernel checks indices as it reads them.
+        return finish(out, index(Out::Fresh, self_, indices)?);
+    }
+    if let [Some(mask)] = indices
+        && mask.dtype() == DType::Bool
+        && mask.sizes() == self_.sizes()
+        && !self_.is_meta()
+    {
+        return masked_select(out, self_, mask);
+    }
     let plan = plan::plan(self_, indices)?;
     let sizes = plan.sizes();
-    // A result of that shape keeps its strides.
-    let kept = out.target(0).filter(|target| target.sizes() == sizes.as_slice());
-    let strides = if kept.is_none() { Some(result_strides(self_, &plan)?) } else { None };
-    let inputs: Vec<&Tensor> = indices.iter().flatten().copied().chain([self_]).collect();
-    let slot = out.prepare(0, Spec { strides, ..Spec::like(&sizes, self_) }, &inputs)?;
-    if !slot.is_meta() {
+    let strides = Some(result_strides(self_, &plan)?);
+    let result = out.prepare(0, Spec { strides, ..Spec::like(&sizes, self_) }, &[])?.finish()?;
+    if !result.is_meta() {
         let kernel = kernels::indexing(self_.device())?.index.get(self_.dtype(), "index_cpu")?;
-        kernel(&slot.tensor, &plan)?;
+        kernel(&result, &plan)?;
     }
-    slot.finish()
+    Ok(result)
 }
 
 /// The strides of the result: an iterator's choice from the strides that its inputs have along the result's dimensions.
@@ -220,11 +228,12 @@ pub fn _index_put_impl_(
 }
 
 /// A result that was computed apart, brought where it belongs.
-fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
+pub(in crate::native) fn finish(out: Out<'_>, result: Tensor) -> Result<Tensor> {
     if matches!(out, Out::Fresh) {
         return Ok(result);
     }
-    let slot = out.prepare(0, Spec::like(result.sizes(), &result), &[&result])?;
+    let strides = Some(Dims::from_slice(result.strides()));
+    let slot = out.prepare(0, Spec { strides, ..Spec::like(result.sizes(), &result) }, &[&result])?;
     crate::composite::copy::copy_(&slot.tensor, &result, false)?;
     slot.finish()
 }

@@ -100,7 +100,11 @@ pub fn take(out: Out<'_>, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         overlap::assert_no_overlap(target.as_impl(), index.as_impl())?;
     }
     check_index!(self_.numel() > 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
-    let slot = out.prepare(0, Spec::like(index.sizes(), self_), &[self_, index])?;
+    if !matches!(out, Out::Fresh) {
+        // The kernel checks indices as it reads them.
+        return super::finish(out, take(Out::Fresh, self_, index)?);
+    }
+    let slot = out.prepare(0, Spec::like(index.sizes(), self_), &[])?;
     if !slot.is_meta() && index.numel() > 0 {
         let kernel = kernels::indexing(self_.device())?.index.get(self_.dtype(), "take_cpu")?;
         kernel(&slot.tensor, &plan_flat(&flattened(self_)?, index))?;
@@ -152,11 +156,6 @@ pub fn put(out: Out<'_>, self_: &Tensor, index: &Tensor, source: &Tensor, accumu
     })
 }
 
-/// The positions of a mask's true elements in the flattened mask.
-fn positions(mask: &Tensor) -> Result<Tensor> {
-    crate::composite::view::select_int(&ops::nonzero(&flattened(mask)?)?, 1, 0)
-}
-
 /// A tensor expanded to a shape that it broadcasts to.
 fn expanded(x: &Tensor, shape: &[i64]) -> Result<Tensor> {
     let (sizes, strides) = strides::expand(x.sizes(), x.strides(), shape)?;
@@ -177,8 +176,9 @@ pub fn masked_select(out: Out<'_>, self_: &Tensor, mask: &Tensor) -> Result<Tens
     if self_.is_meta() {
         bail!(NotImplemented, "masked_select: the shape of the result follows from elements, which meta tensors lack");
     }
-    let index = positions(&expanded(mask, &shape)?)?;
-    take(out, &expanded(self_, &shape)?, &index)
+    let kernel = kernels::indexing(self_.device())?.masked_select.get(self_.dtype(), "masked_select")?;
+    let found = kernel(&expanded(self_, &shape)?, &expanded(mask, &shape)?)?;
+    super::finish(out, found)
 }
 
 /// `self` with the elements of `source`, in order, where a mask holds.
@@ -213,15 +213,8 @@ pub fn masked_scatter(out: Out<'_>, self_: &Tensor, mask: &Tensor, source: &Tens
     overlap::assert_no_internal_overlap(target.as_impl())?;
     overlap::assert_no_partial_overlap(target.as_impl(), mask.as_impl())?;
     if !target.is_meta() {
-        let index = positions(&mask)?;
-        let n = index.numel();
-        check!(n <= source.numel(), "Number of elements of source < number of ones in mask");
-        let source = flattened(source)?;
-        let values = source.view_of_storage(Dims::from_slice(&[n]), Dims::from_slice(&[1]), source.storage_offset())?;
-        into_copy(Out::InPlace(&target), &target, &[&mask, &source], |result| {
-            let kernel = kernels::indexing(result.device())?.index_put.get(result.dtype(), "masked_scatter")?;
-            kernel(&plan_flat(&flattened(result)?, &index), &values, false)
-        })?;
+        let kernel = kernels::indexing(target.device())?.masked_scatter.get(target.dtype(), "masked_scatter")?;
+        into_copy(Out::InPlace(&target), &target, &[&mask, source], |result| kernel(result, &mask, source))?;
     }
     if matches!(out, Out::Into(_)) { super::finish(out, target) } else { Ok(target) }
 }

@@ -4,7 +4,8 @@ use tensor_core::strides::{Dims, show, wrap_dim};
 use tensor_core::{DType, MemoryFormat, Result, Scalar, bail, check, overlap};
 
 use super::as_i64;
-use super::plan::flat;
+use super::dims::{out_of_range_in_self, plan_dim};
+use super::plan::{Bounds, IndexPlan, flat};
 use crate::kernels::{self, Columns, IndexingKernels, ScatterKernel};
 use crate::out::{Out, Spec};
 use crate::{Tensor, ops};
@@ -34,6 +35,23 @@ fn dense_index(index: &Tensor) -> Result<Tensor> {
     as_at_least_1d(&index)
 }
 
+/// The indices along `d` if those of all places of the other dimensions are the same ones, expanded, and reach all of the
+/// `sizes`: then whole slices are meant.
+fn slice_index(sizes: &[i64], d: usize, index: &Tensor) -> Result<Option<Tensor>> {
+    let shared = |k: usize| index.sizes()[k] == sizes[k] && (index.strides()[k] == 0 || sizes[k] == 1);
+    if index.dim() < 2 || index.dim() != sizes.len() || !(0..sizes.len()).all(|k| k == d || shared(k)) {
+        return Ok(None);
+    }
+    let one = |value: i64| Dims::from_slice(&[value]);
+    let index = index.view_of_storage(one(index.sizes()[d]), one(index.strides()[d]), index.storage_offset())?;
+    as_i64(&index).map(Some)
+}
+
+/// Plans the slices that [`slice_index`] means. An index out of bounds is refused in other words than elements have.
+fn slice_plan(x: &Tensor, d: usize, index: &Tensor) -> Result<IndexPlan> {
+    plan_dim(x, d, index, Bounds { wrap: false, refuse: out_of_range_in_self })
+}
+
 /// `out[i, j, k] = self[index[i, j, k], j, k]` for dimension 0.
 pub fn gather(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<Tensor> {
     let (self_, index) = (&self_.pinned(), &index.pinned());
@@ -56,9 +74,19 @@ pub fn gather(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, _sparse_gr
             );
         }
     }
-    let slot = out.prepare(0, Spec::like(index.sizes(), self_), &[self_, index])?;
+    if !matches!(out, Out::Fresh) {
+        // The kernel checks indices as it reads them.
+        return super::finish(out, gather(Out::Fresh, self_, dim, index, _sparse_grad)?);
+    }
+    let slot = out.prepare(0, Spec::like(index.sizes(), self_), &[])?;
     if !slot.is_meta() && index.numel() > 0 {
-        let kernel = kernels::indexing(self_.device())?.gather.get(self_.dtype(), "gather_out_cpu")?;
+        let table = kernels::indexing(self_.device())?;
+        if let Some(slices) = slice_index(self_.sizes(), d, index)?
+            && table.index.get(self_.dtype(), "index_select")?(&slot.tensor, &slice_plan(self_, d, &slices)?).is_ok()
+        {
+            return slot.finish();
+        }
+        let kernel = table.gather.get(self_.dtype(), "gather_out_cpu")?;
         let strides = if self_.dim() == 0 { Dims::from_slice(&[1]) } else { Dims::from_slice(self_.strides()) };
         let result = as_at_least_1d(&slot.tensor)?;
         kernel(&result, &flat(self_)?, &dense_index(index)?, &strides, d, sizes[d])?;
@@ -197,7 +225,8 @@ pub(super) fn into_copy(
 
 /// Scatters into a row-major tensor.
 fn write(result: &Tensor, d: usize, index: &Tensor, src: Source<'_>, reduce: Reduce) -> Result<()> {
-    let (columns, name) = reduce.kernel(kernels::indexing(result.device())?);
+    let table = kernels::indexing(result.device())?;
+    let (columns, name) = reduce.kernel(table);
     let kernel = columns.get(result.dtype(), name)?;
     if index.numel() == 0 {
         return Ok(());
@@ -211,12 +240,20 @@ fn write(result: &Tensor, d: usize, index: &Tensor, src: Source<'_>, reduce: Red
             number.view_of_storage(Dims::from_elem(1, 1), Dims::from_elem(0, 1), 0)?
         }
     };
-    let index = dense_index(index)?;
     // As much of the source as the index speaks of.
+    let index = as_at_least_1d(index)?;
     let strides =
         if src.dim() == index.dim() { Dims::from_slice(src.strides()) } else { Dims::from_elem(0, index.dim()) };
     let src = src.view_of_storage(Dims::from_slice(index.sizes()), strides, src.storage_offset())?;
-    kernel(&as_at_least_1d(result)?, &index, &src, d)
+    // Sums of halves are rounded once, which is not what slices are added by.
+    let adds = reduce == Reduce::Add && result.dtype().opmath() == result.dtype();
+    if (adds || reduce == Reduce::Assign)
+        && let Some(slices) = slice_index(result.sizes(), d, &index)?
+        && table.index_put.get(result.dtype(), name)?(&slice_plan(result, d, &slices)?, &src, adds).is_ok()
+    {
+        return Ok(());
+    }
+    kernel(&as_at_least_1d(result)?, &dense_index(&index)?, &src, d)
 }
 
 fn scattered(

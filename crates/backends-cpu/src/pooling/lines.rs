@@ -1,0 +1,98 @@
+//! Lines of images, laid out so that all windows along them are one loop a window's element: padded on both sides.
+
+use tensor_aten::kernels::{PoolShape, PoolWindow};
+
+use crate::parallel::GRAIN;
+use crate::simd::Value;
+
+/// The windows along the last dimension where they lie in even steps.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    /// elements of a window
+    pub kernel: usize,
+    /// from one window to the next
+    pub stride: usize,
+    /// elements before the image
+    pub padding: usize,
+    /// from one element of a window to the next
+    pub dilation: usize,
+    /// how many windows there are
+    results: usize,
+}
+
+/// Results that a loop works on together: lines have room for a multiple of them, so that no loop ends in single elements.
+const TOGETHER: usize = 16;
+
+impl Steps {
+    /// `None` where windows are uneven, or channels come last.
+    pub fn of(s: &PoolShape) -> Option<Self> {
+        let (image, results) = (s.image[2], s.result[2]);
+        let even = match s.window {
+            PoolWindow::Fixed { kernel, stride, padding, dilation } => {
+                Self { kernel: kernel[2], stride: stride[2], padding: padding[2], dilation: dilation[2], results }
+            }
+            PoolWindow::Adaptive if results > 0 && image.is_multiple_of(results) => {
+                let kernel = image / results;
+                Self { kernel, stride: kernel, padding: 0, dilation: 1, results }
+            }
+            PoolWindow::Adaptive => return None,
+        };
+        // A window over the whole line leaves the loops nothing to do together.
+        (s.channels == 1 && (results > 1 || even.kernel <= TOGETHER)).then_some(even)
+    }
+
+    /// How many results a line has room for.
+    pub fn room(&self) -> usize {
+        self.results.next_multiple_of(TOGETHER)
+    }
+}
+
+/// One line of an image with its padding.
+pub struct Stage<T> {
+    line: Vec<T>,
+    padding: usize,
+}
+
+impl<T: Value> Stage<T> {
+    /// A line of padding.
+    pub fn new(steps: &Steps, image: usize, padding: T) -> Self {
+        let span = steps.room() * steps.stride + steps.kernel * steps.dilation;
+        Self { line: vec![padding; span.max(steps.padding + image)], padding: steps.padding }
+    }
+
+    /// Puts a line of the image in its place.
+    #[inline(always)]
+    pub fn put(&mut self, line: &[T]) {
+        self.line[self.padding..self.padding + line.len()].copy_from_slice(line);
+    }
+
+    /// What the windows see from their element at `offset` on.
+    #[inline(always)]
+    pub fn from(&self, offset: usize) -> &[T] {
+        &self.line[offset..]
+    }
+}
+
+/// Calls `f(j, x[j * step])` for all `j < n`, in a loop that vectorises for the usual steps.
+#[inline(always)]
+pub fn each_step<T: Copy>(x: &[T], step: usize, n: usize, mut f: impl FnMut(usize, T)) {
+    macro_rules! steps {
+        ($($step:literal)*) => {
+            match step {
+                $($step => {
+                    let x = &x.as_chunks::<$step>().0[..n];
+                    for j in 0..n {
+                        f(j, x[j][0]);
+                    }
+                })*
+                _ => x.iter().step_by(step).take(n).enumerate().for_each(|(j, &x)| f(j, x)),
+            }
+        };
+    }
+    steps! { 1 2 3 }
+}
+
+/// Elements of a chunk of whole lines of `width`, of which each costs about `work` element steps.
+pub fn chunk(width: usize, work: usize) -> usize {
+    (GRAIN / work.max(1)).max(1) * width.max(1)
+}
