@@ -65,7 +65,7 @@ fn shifted<P: Arith>(x: P) -> P {
 
 /// -1 to the n.
 fn sign(n: u64) -> f64 {
-    if n % 2 == 0 { 1.0 } else { -1.0 }
+    if n.is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
 /// The polynomial of degree n: 1 for 0, `first` for 1, then `next(k, p(k-1), p(k))`; unless `closed(n)` has the value.
