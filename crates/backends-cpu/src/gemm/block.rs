@@ -11,6 +11,9 @@ use crate::simd::{Arith, Value};
 /// Bytes of a stretch of `b` that are not worth packing.
 const DIRECT: usize = 512 * 1024;
 
+/// Rows of `a` that do not pay the packing of `b`.
+const FEW: usize = 4;
+
 /// Room for what a stretch packs: panels side by side, and a strip.
 pub(super) struct Packed<U> {
     pub panels: *mut U,
@@ -46,7 +49,7 @@ pub(super) unsafe fn run<U: Units, T: Value<Op = U::Sum>, const R: usize, const 
             #[inline(always)]
             // SAFETY: forwarded from the caller.
             || unsafe {
-                stretch.pack_panels::<R, L>();
+                stretch.pack_panels::<L>();
                 stretch.multiply::<T, R, L>(update, c);
             },
         );
@@ -67,9 +70,9 @@ impl<U: Units> Stretch<'_, U> {
     }
 
     /// True if panels stay where they are: in cache anyway, or read once.
-    fn stays<const R: usize>(&self) -> bool {
+    fn stays(&self) -> bool {
         let bytes = (self.b.rows() * self.b.row_stride() as usize).saturating_mul(size_of::<U::Unit>());
-        U::as_is() && self.b.col_stride() == 1 && (self.a.rows() <= R || bytes <= DIRECT)
+        U::as_is() && self.b.col_stride() == 1 && (self.a.rows() <= FEW || bytes <= DIRECT)
     }
 
     /// The panel of the columns `j..j + cols`, and the distance of its steps.
@@ -85,9 +88,9 @@ impl<U: Units> Stretch<'_, U> {
     /// # Safety
     /// `room` is that of a stretch.
     #[inline(always)]
-    unsafe fn pack_panels<const R: usize, const L: usize>(&self) {
+    unsafe fn pack_panels<const L: usize>(&self) {
         let (b, n, k) = (self.b, self.b.cols(), self.b.rows());
-        let stays = self.stays::<R>();
+        let stays = self.stays();
         // Where columns lie side by side, a few rows of all panels at a time: memory is read in long runs.
         let some = if b.col_stride() == 1 { 8 * U::GROUP } else { k };
         for start in (0..k).step_by(some) {
@@ -132,7 +135,8 @@ impl<U: Units> Stretch<'_, U> {
         if j / (2 * L) == last {
             return if i + R < m { Ahead::rows(self.a.rows_range(i + R, m), R) } else { Ahead::nothing() };
         }
-        let half = i / R * last + j / (2 * L);
+        // A lone strip of few rows fetches two lines a step, so a whole panel.
+        let half = if m < R { j / L } else { i / R * last + j / (2 * L) };
         match self.next {
             Some(next) if !stays && half / 2 * 2 * L < next.cols() => {
                 let next = next.cols_range(half / 2 * 2 * L, next.cols()).t();
@@ -150,52 +154,73 @@ impl<U: Units> Stretch<'_, U> {
         update: Update<U::Sum>,
         c: Place<T>,
     ) {
-        let (a, m, n, k, steps) = (self.a, self.a.rows(), self.b.cols(), self.a.cols(), self.steps());
-        // Strips for a single vector stay where they are, unless their rows lie in the same cache sets.
-        let stay =
-            U::as_is() && a.col_stride() == 1 && n <= L && a.row_stride() as usize * size_of::<U::Unit>() % 4096 != 0;
-        let (stays, strip) = (self.stays::<R>(), self.room.strip);
+        let m = self.a.rows();
         for i in (0..m).step_by(R) {
             let rows = R.min(m - i);
-            macro_rules! strip {
-                ($r:literal) => {
-                    // SAFETY: rows `i..i + rows` of `a` and of `c`, against panels that are packed, or lie in `b`.
-                    unsafe {
-                        let from = a.as_ptr().offset(i as isize * a.row_stride());
-                        let near = (from.cast(), a.row_stride());
-                        let far = const { $r == R } && stay && rows == R;
-                        if !far {
-                            pack::<U, $r>(strip, from, (a.row_stride(), a.col_stride()), rows, k);
-                        }
-                        for j in (0..n).step_by(2 * L) {
-                            let size = (rows, (2 * L).min(n - j));
-                            let panel = self.panel::<L>(stays, j, size.1);
-                            let at = c.at.offset(i as isize * c.row_stride + j as isize * c.col_stride);
-                            let (c, ahead) = (Place { at, ..c }, self.ahead::<R, L>(stays, i, j));
-                            if far {
-                                tile::<U, T, $r, 1, L, true>(steps, near, panel, ahead, update, c, size);
-                            } else if size.1 > L {
-                                tile::<U, T, $r, 2, L, false>(steps, (strip, 0), panel, ahead, update, c, size);
-                            } else {
-                                tile::<U, T, $r, 1, L, false>(steps, (strip, 0), panel, ahead, update, c, size);
-                            }
-                        }
-                    }
-                };
+            // SAFETY: forwarded from the caller; rows `i..i + rows`.
+            unsafe {
+                if rows == 1 {
+                    self.strip::<T, 1, R, L>(i, rows, update, c);
+                } else if rows == 2 {
+                    self.strip::<T, 2, R, L>(i, rows, update, c);
+                } else if const { R == 4 } || rows <= 4 {
+                    self.strip::<T, 4, R, L>(i, rows, update, c);
+                } else if const { R == 6 } {
+                    self.strip::<T, 6, R, L>(i, rows, update, c);
+                } else if rows <= 8 {
+                    self.strip::<T, 8, R, L>(i, rows, update, c);
+                } else {
+                    self.strip::<T, 12, R, L>(i, rows, update, c);
+                }
             }
-            if rows == 1 {
-                strip!(1);
-            } else if rows == 2 {
-                strip!(2);
-            } else if const { R == 4 } || rows <= 4 {
-                strip!(4);
-            } else if const { R == 6 } {
-                strip!(6);
-            } else if rows <= 8 {
-                strip!(8);
-            } else {
-                strip!(12);
+        }
+    }
+
+    /// Rows `i..i + rows` in tiles of `H` rows, against all panels.
+    ///
+    /// # Safety
+    /// As of [`Stretch::multiply`]; there are these rows.
+    #[inline(always)]
+    unsafe fn strip<T: Value<Op = U::Sum>, const H: usize, const R: usize, const L: usize>(
+        &self,
+        i: usize,
+        rows: usize,
+        update: Update<U::Sum>,
+        c: Place<T>,
+    ) {
+        let (a, n, steps) = (self.a.rows_range(i, i + rows), self.b.cols(), self.steps());
+        let (stays, strides) = (self.stays(), (a.row_stride(), a.col_stride()));
+        let mut strip = (self.room.strip.cast_const(), 0);
+        // For a single vector a strip stays where it is, unless its rows lie in the same cache sets.
+        let near = const { H == R } && U::as_is() && strides.1 == 1 && rows == R && n <= L;
+        let near = near && strides.0 as usize * size_of::<U::Unit>() % 4096 != 0;
+        if near {
+            strip = (a.as_ptr().cast(), strides.0);
+        } else {
+            // SAFETY: forwarded from the caller.
+            unsafe { pack::<U, H>(self.room.strip, a.as_ptr(), strides, rows, a.cols()) };
+        }
+        let mut j = 0;
+        while j < n {
+            // A few rows leave registers for two panels at once.
+            let wide = const { H <= 2 || H <= 4 && R == 12 } && stays && n - j >= 4 * L;
+            let cols = (n - j).min(if wide { 4 * L } else { 2 * L });
+            let (size, panel) = ((rows, cols), self.panel::<L>(stays, j, cols));
+            let at = c.at.wrapping_offset(i as isize * c.row_stride + j as isize * c.col_stride);
+            let (c, ahead) = (Place { at, ..c }, self.ahead::<R, L>(stays, i, j));
+            // SAFETY: rows of `a` and columns of `c` that there are, against a panel that is packed, or lies in `b`.
+            unsafe {
+                if const { H == R } && near {
+                    tile::<U, T, H, 1, L, true>(steps, strip, panel, ahead, update, c, size);
+                } else if const { H <= 2 || H <= 4 && R == 12 } && wide {
+                    tile::<U, T, H, 4, L, false>(steps, strip, panel, ahead, update, c, size);
+                } else if cols > L {
+                    tile::<U, T, H, 2, L, false>(steps, strip, panel, ahead, update, c, size);
+                } else {
+                    tile::<U, T, H, 1, L, false>(steps, strip, panel, ahead, update, c, size);
+                }
             }
+            j += cols;
         }
     }
 }
