@@ -181,7 +181,7 @@ impl Tensor {
     /// When the size overflows or cannot be allocated.
     #[inline]
     pub fn new_dense(sizes: &[i64], dtype: DType, device: Device) -> Result<Self> {
-        Self::new_strided(Dims::from_slice(sizes), strides::contiguous(sizes), dtype, device)
+        Self::new_strided(strides::dims(sizes), strides::contiguous(sizes), dtype, device)
     }
 
     /// A fresh tensor with given strides. No dispatch: for the insides of operators.

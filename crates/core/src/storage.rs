@@ -172,7 +172,7 @@ impl Storage {
         }
         check!(self.resizable(), "Trying to resize storage that is not resizable");
         let memory = allocator::of(self.device())?;
-        let _access = Access::lock(&[], &[self])?;
+        let _access = Access::of(self, true)?;
         let old = self.nbytes();
         if nbytes <= old {
             return Ok(());
@@ -198,7 +198,7 @@ impl Storage {
     /// When a writer is out, and those of `f`.
     pub(crate) fn locked_bytes<R>(&self, f: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         check!(self.device().is_cpu(), "expected a tensor on the cpu, but got one on {}", self.device());
-        let _access = Access::lock(&[self], &[])?;
+        let _access = Access::of(self, false)?;
         let pointer = self.data_ptr();
         if pointer.is_null() {
             return f(&[]);
@@ -213,7 +213,7 @@ impl Storage {
     /// # Errors
     /// When a writer is out, on any thread.
     pub fn borrow(&self) -> Result<Borrow> {
-        let _access = Access::lock(&[self], &[])?;
+        let _access = Access::of(self, false)?;
         self.0.borrowed.fetch_add(1, Ordering::AcqRel);
         Ok(Borrow { storage: self.clone(), writes: false })
     }
@@ -223,7 +223,7 @@ impl Storage {
     /// # Errors
     /// When a reader or writer is out, on any thread.
     pub fn borrow_mut(&self) -> Result<Borrow> {
-        let _access = Access::lock(&[], &[self])?;
+        let _access = Access::of(self, true)?;
         self.0.borrowed.store(-1, Ordering::Release);
         self.bump_version();
         Ok(Borrow { storage: self.clone(), writes: true })
@@ -301,30 +301,30 @@ pub struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// Locks the distinct storages among `reads` and `writes`.
-    ///
-    /// # Errors
-    /// When a slice that conflicts is out ("storage is borrowed").
-    #[inline]
-    pub fn lock(reads: &[&'a Storage], writes: &[&'a Storage]) -> Result<Self> {
-        let reads = reads.iter().map(|storage| (*storage, false));
-        Self::lock_all(writes.iter().map(|storage| (*storage, true)).chain(reads))
+    /// No locks.
+    #[inline(always)]
+    #[allow(clippy::new_without_default, reason = "a guard without anything to guard is only a beginning")]
+    pub fn new() -> Self {
+        Self { wanted: SmallVec::new(), locked: 0 }
     }
 
-    /// Locks the distinct storages among some, each with whether it is written.
+    /// Wants a lock, exclusive on a storage that is written. Taken by [`Access::lock`].
+    #[inline(always)]
+    pub fn add(&mut self, storage: &'a Storage, write: bool) {
+        self.wanted.push((&*storage.0, write));
+    }
+
+    /// Takes the locks that were added, on each storage once. It is called once: a lock of its own thread would be waited for.
     ///
     /// # Errors
-    /// As [`Access::lock`].
+    /// When a slice that conflicts is out ("storage is borrowed"), or locks were taken before.
     #[inline(always)]
-    pub fn lock_all(storages: impl Iterator<Item = (&'a Storage, bool)>) -> Result<Self> {
-        let mut access = Self { wanted: SmallVec::new(), locked: 0 };
-        for (storage, write) in storages {
-            access.wanted.push((&*storage.0, write));
+    pub fn lock(&mut self) -> Result<()> {
+        check!(self.locked == 0, "the locks of a kernel were taken twice");
+        if self.wanted.len() > 1 {
+            self.order();
         }
-        if access.wanted.len() > 1 {
-            access.order();
-        }
-        let Self { wanted, locked } = &mut access;
+        let Self { wanted, locked } = self;
         for &(storage, write) in wanted.iter() {
             if write {
                 storage.lock.lock_exclusive();
@@ -337,6 +337,17 @@ impl<'a> Access<'a> {
                 return Err(borrow_conflict(write));
             }
         }
+        Ok(())
+    }
+
+    /// The locks on one storage.
+    ///
+    /// # Errors
+    /// As [`Access::lock`].
+    fn of(storage: &'a Storage, write: bool) -> Result<Self> {
+        let mut access = Self::new();
+        access.add(storage, write);
+        access.lock()?;
         Ok(access)
     }
 
@@ -368,7 +379,7 @@ impl Drop for Access<'_> {
     #[inline]
     fn drop(&mut self) {
         for (storage, write) in self.wanted[..self.locked].iter().rev() {
-            // SAFETY: the first `locked` storages were locked by `lock_all`, in that mode, and are unlocked here once.
+            // SAFETY: the first `locked` storages were locked by [`Access::lock`], in that mode, and are unlocked here once.
             unsafe {
                 if *write {
                     storage.lock.unlock_exclusive();
@@ -407,18 +418,26 @@ pub fn check_in_bounds(storage: &Storage, sizes: &[i64], strides: &[i64], itemsi
 mod tests {
     use super::*;
 
+    fn locks<'a>(reads: &[&'a Storage], writes: &[&'a Storage]) -> Result<Access<'a>> {
+        let mut access = Access::new();
+        reads.iter().for_each(|storage| access.add(storage, false));
+        writes.iter().for_each(|storage| access.add(storage, true));
+        access.lock()?;
+        Ok(access)
+    }
+
     #[test]
     fn slices_exclude_writers_and_kernels() {
         let storage = Storage::allocate(16, Device::CPU).unwrap();
         let reader = storage.borrow().unwrap();
         let second = storage.borrow().unwrap();
         assert!(storage.borrow_mut().is_err());
-        assert!(Access::lock(&[&storage], &[]).is_ok());
-        assert!(Access::lock(&[], &[&storage]).is_err());
+        assert!(locks(&[&storage], &[]).is_ok());
+        assert!(locks(&[], &[&storage]).is_err());
         assert!(storage.grow(1024).is_err());
         drop((reader, second));
         let writer = storage.borrow_mut().unwrap();
-        assert!(Access::lock(&[&storage], &[]).is_err());
+        assert!(locks(&[&storage], &[]).is_err());
         drop(writer);
         assert_eq!(storage.version(), 1);
         storage.grow(4096).unwrap();
@@ -428,8 +447,8 @@ mod tests {
     #[test]
     fn one_storage_as_input_and_output_is_locked_once() {
         let storage = Storage::allocate(16, Device::CPU).unwrap();
-        drop(Access::lock(&[&storage, &storage], &[&storage]).unwrap());
-        drop(Access::lock(&[], &[&storage]).unwrap());
+        drop(locks(&[&storage, &storage], &[&storage]).unwrap());
+        drop(locks(&[], &[&storage]).unwrap());
     }
 
     #[test]

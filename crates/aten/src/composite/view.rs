@@ -9,7 +9,7 @@ use crate::{Tensor, ops};
 /// The same view again (`alias`): a new tensor over the same elements.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    Tensor::view_of(m, m.sizes.clone(), m.strides.clone(), m.offset)
+    Tensor::view_of(m, strides::dims(&m.sizes), strides::dims(&m.strides), m.offset)
 }
 
 /// The same elements again.
@@ -41,14 +41,14 @@ pub fn as_strided(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: 
         show(stride)
     );
     let offset = storage_offset.unwrap_or(self_.storage_offset());
-    self_.view_of_storage(Dims::from_slice(size), Dims::from_slice(stride), offset)
+    self_.view_of_storage(strides::dims(size), strides::dims(stride), offset)
 }
 
 /// `as_strided` in place.
 pub fn as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<()> {
     check!(size.len() == stride.len(), "mismatch in length of strides and shape");
     let offset = storage_offset.unwrap_or(self_.storage_offset());
-    restride(self_, Dims::from_slice(size), Dims::from_slice(stride), offset)
+    restride(self_, strides::dims(size), strides::dims(stride), offset)
 }
 
 /// The same elements in row-major order under another shape; one size may be -1.
@@ -74,7 +74,7 @@ pub fn _unsafe_view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
     let (old, new) = (m.dtype.itemsize() as i64, dtype.itemsize() as i64);
-    let (mut sizes, mut strides, mut offset) = (m.sizes.clone(), m.strides.clone(), m.offset);
+    let (mut sizes, mut strides, mut offset) = (strides::dims(&m.sizes), strides::dims(&m.strides), m.offset);
     if old != new {
         let Some(last) = sizes.len().checked_sub(1) else {
             bail!(
@@ -152,7 +152,7 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 
 /// The view that `reshape` makes of a tensor that is not contiguous.
 pub fn _reshape_alias(self_: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
-    self_.view_of_storage(Dims::from_slice(size), Dims::from_slice(stride), self_.storage_offset())
+    self_.view_of_storage(strides::dims(size), strides::dims(stride), self_.storage_offset())
 }
 
 /// `reshape` with another tensor's shape.
@@ -210,7 +210,7 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 
 fn swapped(m: &Metadata, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
     let (a, b) = (wrap_dim(dim0, m.sizes.len())?, wrap_dim(dim1, m.sizes.len())?);
-    let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
+    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
     if a != b {
         sizes.swap(a, b);
         strides.swap(a, b);
@@ -321,7 +321,7 @@ pub fn squeeze_dims_(self_: &Tensor, dim: &[i64]) -> Result<()> {
 fn unsqueezed(m: &Metadata, dim: i64) -> Result<(Dims, Dims)> {
     let d = wrap_dim(dim, m.sizes.len() + 1)?;
     let stride = if d < m.sizes.len() { m.sizes[d] * m.strides[d] } else { 1 };
-    let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
+    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
     sizes.insert(d, 1);
     strides.insert(d, stride);
     Ok((sizes, strides))
@@ -352,7 +352,7 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         "select(): index {index} out of range for tensor of size {} at dimension {d}",
         show(&m.sizes)
     );
-    let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
+    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
     let at = if index < 0 { index + size } else { index };
     let offset = m.offset + at * strides.remove(d);
     sizes.remove(d);
@@ -370,7 +370,7 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
         |bound: i64, least: i64| (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(least, size);
     let start = clamp(start.unwrap_or(0), 0);
     let end = clamp(end.unwrap_or(i64::MAX), start);
-    let (mut sizes, mut strides) = (m.sizes.clone(), m.strides.clone());
+    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
     let offset = m.offset + start * strides[d];
     let length = end - start;
     sizes[d] = length / step + i64::from(length % step != 0);
@@ -485,7 +485,7 @@ pub fn flatten_using_ints(self_: &Tensor, start_dim: i64, end_dim: i64) -> Resul
     if start == end {
         return Ok(self_.clone());
     }
-    let mut shape = Dims::from_slice(&sizes[..start]);
+    let mut shape = strides::dims(&sizes[..start]);
     shape.push(sizes[start..=end].iter().product());
     shape.extend_from_slice(&sizes[end + 1..]);
     ops::reshape(self_, &shape)

@@ -1,7 +1,7 @@
 //! Matrix products: checks, shapes and the call of a GEMM. Products that broadcast are composites.
 
 use tensor_core::iter::IterConfig;
-use tensor_core::strides::Dims;
+use tensor_core::strides;
 use tensor_core::{DType, Result, Scalar, bail, check};
 
 use crate::composite::view;
@@ -36,13 +36,13 @@ fn column(x: &Tensor) -> Result<Tensor> {
     let m = x.as_impl().metadata();
     check_unchanged(m.sizes.len() <= 1)?;
     let stride = m.strides.first().copied().unwrap_or(1);
-    Tensor::view_of(m, Dims::from_slice(&[m.numel, 1]), Dims::from_slice(&[stride, 1]), m.offset)
+    Tensor::view_of(m, strides::dims(&[m.numel, 1]), strides::dims(&[stride, 1]), m.offset)
 }
 
 /// A spec that leaves an out tensor of the right shape its strides: products are written through any.
 fn spec(out: Out<'_>, sizes: &[i64], like: &Tensor) -> Spec {
     let mut spec = Spec::like(sizes, like);
-    spec.strides = out.target(0).filter(|t| t.sizes() == sizes).map(|t| Dims::from_slice(t.strides()));
+    spec.strides = out.target(0).filter(|t| t.sizes() == sizes).map(|t| strides::dims(t.strides()));
     spec
 }
 
@@ -226,7 +226,7 @@ pub fn baddbmm(
 fn matrix(x: &Tensor, i: i64) -> Result<Tensor> {
     let m = x.as_impl().metadata();
     check_unchanged(m.sizes.len() == 3 && (0..m.sizes[0]).contains(&i))?;
-    let (sizes, strides) = (Dims::from_slice(&m.sizes[1..]), Dims::from_slice(&m.strides[1..]));
+    let (sizes, strides) = (strides::dims(&m.sizes[1..]), strides::dims(&m.strides[1..]));
     Tensor::view_of(m, sizes, strides, m.offset + i * m.strides[0])
 }
 

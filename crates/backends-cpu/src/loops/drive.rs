@@ -69,19 +69,24 @@ pub(super) fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], bloc
     for (operand, &dtype) in operands.iter().zip(outputs.iter().chain(inputs)) {
         check!(operand.dtype == dtype, "Found dtype {} but expected {}", operand.dtype.cpp_name(), dtype.cpp_name());
     }
-    if iter.numel() == 0 {
+    let numel = iter.numel() as usize;
+    if numel == 0 {
         return Ok(());
     }
-    iter.locked(|pointers| run(iter, Addresses::new(pointers), outputs.len(), block))
+    iter.locked(|pointers| {
+        if iter.is_contiguous() && numel <= GRAIN {
+            block(pointers, numel);
+        } else {
+            run(iter, Addresses::new(pointers), outputs.len(), block);
+        }
+    })
 }
 
 /// Runs the block over a plan of at least one element, whose storages are locked.
+#[inline(never)]
 fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
     let numel = iter.numel() as usize;
     if iter.is_contiguous() {
-        if numel <= GRAIN {
-            return block(base.get(), numel);
-        }
         let streams = streams(iter, &base, outputs);
         return parallel_for(numel, GRAIN, |begin, end| {
             let addresses = base.moved(iter, begin);

@@ -88,7 +88,11 @@ pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<L
         tensors.push(tensor.metadata());
     }
     let is_written = |i: usize| i >= reads.len();
-    let access = Access::lock_all(tensors.iter().enumerate().map(|(i, m)| (&m.storage, is_written(i))))?;
+    let mut access = Access::new();
+    for (i, m) in tensors.iter().enumerate() {
+        access.add(&m.storage, is_written(i));
+    }
+    access.lock()?;
     for (i, m) in tensors.iter().enumerate() {
         check!(m.storage.device().is_cpu(), "expected a CPU tensor, got one on {}", m.storage.device());
         // Again under the lock: a view may have been made over a storage by other means.

@@ -20,7 +20,7 @@ pub use moments::{norm, var};
 pub use select::{max_dim, min_dim};
 
 /// Independent accumulators of a row: enough to keep the vector units busy.
-const WIDTH: usize = 32;
+const WIDTH: usize = 64;
 /// Elements that are accumulated in a straight line before partial results are combined pairwise.
 const BLOCK: usize = 2048;
 /// Columns that are accumulated side by side: whole pages of a row at a time, whose accumulators stay in the nearest cache.
@@ -68,10 +68,16 @@ fn fold_row<I: Isa, T: Value, F: Fold<T>>(fold: F, row: &[T]) -> F::Acc {
 fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
     let mut acc = [fold.identity(); WIDTH];
     let (runs, rest) = block.as_chunks::<WIDTH>();
+    if runs.is_empty() {
+        return rest.iter().fold(fold.identity(), |acc, x| fold.step::<I>(acc, x.up()));
+    }
     for run in runs {
-        for (acc, x) in acc.iter_mut().zip(run) {
-            *acc = fold.step::<I>(*acc, x.up());
+        // Not in place: that LLVM would not keep in registers.
+        let mut next = acc;
+        for i in 0..WIDTH {
+            next[i] = fold.step::<I>(acc[i], run[i].up());
         }
+        acc = next;
     }
     for (acc, x) in acc.iter_mut().zip(rest) {
         *acc = fold.step::<I>(*acc, x.up());

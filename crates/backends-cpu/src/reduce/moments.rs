@@ -10,7 +10,7 @@ use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Real, Value};
 
 /// Independent accumulators of a row.
-const WIDTH: usize = 32;
+const WIDTH: usize = 16;
 /// Columns that are laid out as rows together: those of a cache line.
 const TILE: usize = 16;
 
@@ -20,8 +20,8 @@ pub trait Parts: Floating {
     type Wide: Arith + Copy + Send + Sync;
     /// The number in f64.
     fn wide(self) -> Self::Wide;
-    /// The square of the modulus.
-    fn square(value: Self::Wide) -> f64;
+    /// `sum` and the square of the modulus.
+    fn add_square<I: Isa>(sum: f64, value: Self::Wide) -> f64;
     /// The modulus.
     fn modulus(value: Self::Wide) -> f64;
     /// A fraction of a number.
@@ -37,7 +37,7 @@ macro_rules! parts {
             #[inline(always)]
             fn wide(self) -> f64 { Real::to_f64(self.up()) }
             #[inline(always)]
-            fn square(value: f64) -> f64 { value * value }
+            fn add_square<I: Isa>(sum: f64, value: f64) -> f64 { I::mul_add(value, value, sum) }
             #[inline(always)]
             fn modulus(value: f64) -> f64 { value.abs() }
             #[inline(always)]
@@ -51,7 +51,9 @@ macro_rules! parts {
             #[inline(always)]
             fn wide(self) -> Complex<f64> { Complex::new(self.re as f64, self.im as f64) }
             #[inline(always)]
-            fn square(value: Complex<f64>) -> f64 { value.re * value.re + value.im * value.im }
+            fn add_square<I: Isa>(sum: f64, value: Complex<f64>) -> f64 {
+                I::mul_add(value.re, value.re, I::mul_add(value.im, value.im, sum))
+            }
             #[inline(always)]
             fn modulus(value: Complex<f64>) -> f64 { value.re.hypot(value.im) }
             #[inline(always)]
@@ -96,9 +98,12 @@ fn fold_row<T: Parts, A: Copy>(x: &[T], init: A, step: impl Fn(A, T::Wide) -> A,
     let mut acc = [init; WIDTH];
     let (runs, rest) = x.as_chunks::<WIDTH>();
     for run in runs {
-        for (acc, x) in acc.iter_mut().zip(run) {
-            *acc = step(*acc, x.wide());
+        // Not in place: that LLVM would unroll and vectorise by twos.
+        let mut next = acc;
+        for i in 0..WIDTH {
+            next[i] = step(acc[i], run[i].wide());
         }
+        acc = next;
     }
     for (acc, x) in acc.iter_mut().zip(rest) {
         *acc = step(*acc, x.wide());
@@ -171,7 +176,7 @@ pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Resul
         let n = row.x.len() as f64;
         let total = row.fold::<I, _>(T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
         let mean = T::over(total, n);
-        let spread = row.fold::<I, _>(0.0, |acc, x| acc + T::square(x.sub(mean)), |p, q| p + q);
+        let spread = row.fold::<I, _>(0.0, |acc, x| T::add_square::<I>(acc, x.sub(mean)), |p, q| p + q);
         T::real(spread / (n - correction).max(0.0))
     })
 }
@@ -180,7 +185,7 @@ pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Resul
 pub fn norm<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, p: f64) -> Result<()> {
     if p == 2.0 {
         return by_row::<I, T, T::Abs>(out, x, |row| {
-            T::real(row.fold::<I, _>(0.0, |acc, x| acc + T::square(x), |a, b| a + b).sqrt())
+            T::real(row.fold::<I, _>(0.0, |acc, x| T::add_square::<I>(acc, x), |a, b| a + b).sqrt())
         });
     }
     let init = if p == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };

@@ -18,10 +18,15 @@ impl TensorIter {
     /// When a cast is due, when a tensor was changed since it was planned, or when a slice of one is out.
     #[inline(always)]
     pub fn locked<R>(&self, kernel: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
+        let mut access = Access::new();
         // What was planned with, and not what another thread makes of a tensor from here on.
         let mut metas = SmallVec::<[&Metadata; 4]>::new();
-        for (i, operand) in self.plan.operands.iter().enumerate() {
-            let meta = self.metadata(i)?;
+        for (operand, tensor) in self.plan.operands.iter().zip(&self.plan.tensors) {
+            let meta = tensor.metadata();
+            check!(
+                std::ptr::from_ref(meta) as usize == operand.planned,
+                "a tensor's metadata was changed by another thread during an operation"
+            );
             check!(
                 meta.dtype == operand.dtype,
                 "Found dtype {} but expected {}",
@@ -29,14 +34,13 @@ impl TensorIter {
                 operand.dtype.cpp_name()
             );
             metas.push(meta);
-        }
-        let operands = self.plan.operands.iter().zip(&self.plan.tensors);
-        let shared = operands.zip(&metas).filter_map(|((operand, tensor), meta)| {
             // Nobody else can reach a tensor and a storage that have one owner: the plan.
             let private = operand.fresh && Ref::use_count(tensor) == 1 && meta.storage.use_count() == 1;
-            (!private).then_some((&meta.storage, operand.is_output))
-        });
-        let _access = Access::lock_all(shared)?;
+            if !private {
+                access.add(&meta.storage, operand.is_output);
+            }
+        }
+        access.lock()?;
         // Under the lock: a storage that grows moves its bytes.
         let mut pointers = SmallVec::<[*mut u8; 4]>::new();
         for meta in &metas {
