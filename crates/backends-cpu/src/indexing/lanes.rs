@@ -160,13 +160,20 @@ impl<T: Number> Scatter<'_, T> {
                 for (row, copies) in copies.chunks_exact(width).enumerate() {
                     tile.row(row).iter_mut().zip(copies).for_each(|(to, x)| *to = x.back());
                 }
-            } else {
-                self.rows(0..along, first, cols, begin, places, |row, place, value| {
-                    let to = tile.at(row, place - bounds[k]);
-                    let mut held = A::of(*to);
-                    put(&mut held, value);
-                    *to = held.back();
-                });
+                return;
+            }
+            let put = |to: &mut T, value: T| {
+                let mut held = A::of(*to);
+                put(&mut held, value);
+                *to = held.back();
+            };
+            match tile.whole() {
+                Some(out) => self.rows(0..along, first, cols, begin, places, |row, place, value| {
+                    put(&mut out[row * inner + place], value);
+                }),
+                None => self.rows(0..along, first, cols, begin, places, |row, place, value| {
+                    put(tile.at(row, place - bounds[k]), value);
+                }),
             }
         });
         Ok(())

@@ -109,6 +109,50 @@ fn lanes_are_gathered_and_scattered() {
 }
 
 #[test]
+fn long_scatters_are_merged_from_pieces() {
+    // (n, m) from (k, m): many elements a place, and, for a wide m, few.
+    for (n, m, k) in [(10usize, 1usize, 70_000usize), (30, 7, 20_000), (50, 700, 60)] {
+        let (x, index, values) = (floats(n * m, 11), numbers(k * m, n as u64, 12), floats(k * m, 13));
+        let shape = |rows: usize| [rows as i64, m as i64];
+        let (xt, it, vt) = (tensor(&x, &shape(n)), tensor(&index, &shape(k)), tensor(&values, &shape(k)));
+        let place = |p: usize| index[p] as usize * m + p % m;
+        let sums = same_on_threads(|| ops::scatter_add(&xt, 0, &it, &vt));
+        let mut naive = x.clone();
+        (0..k * m).for_each(|p| naive[place(p)] += values[p]);
+        assert_eq!(sums, naive);
+        let largest = same_on_threads(|| ops::scatter_reduce_two(&xt, 0, &it, &vt, "amax", true));
+        let mut naive = x.clone();
+        (0..k * m).for_each(|p| naive[place(p)] = naive[place(p)].max(values[p]));
+        assert_eq!(largest, naive);
+        let last = same_on_threads(|| ops::scatter_src(&xt, 0, &it, &vt));
+        let mut naive = x;
+        (0..k * m).for_each(|p| naive[place(p)] = values[p]);
+        assert_eq!(last, naive);
+        // The same index at all columns.
+        let row = tensor(&index[..k], &[k as i64, 1]);
+        let read = same_on_threads(|| ops::gather(&xt, 0, &ops::expand(&row, &shape(k), false)?, false));
+        let xs = xt.to_vec::<f32>().unwrap();
+        let naive: Vec<f32> = index[..k].iter().flat_map(|&i| xs[i as usize * m..][..m].to_vec()).collect();
+        assert_eq!(read, naive);
+    }
+}
+
+#[test]
+fn masks_choose_and_replace_in_order() {
+    let n = 70_001usize;
+    let (x, marks) = (floats(n, 14), numbers(n, 3, 15));
+    let mask: Vec<tensor_core::Bool> = marks.iter().map(|&m| tensor_core::Bool::new(m == 0)).collect();
+    let (xt, mt) = (tensor(&x, &[n as i64]), tensor(&mask, &[n as i64]));
+    let chosen = same_on_threads(|| ops::masked_select(&xt, &mt));
+    assert_eq!(chosen, (0..n).filter(|&i| marks[i] == 0).map(|i| x[i]).collect::<Vec<_>>());
+    let replaced = same_on_threads(|| ops::masked_scatter(&xt, &mt, &tensor(&vec![7.0f32; n], &[n as i64])));
+    assert!((0..n).all(|i| replaced[i] == if marks[i] == 0 { 7.0 } else { x[i] }));
+    let few = tensor(&[7.0f32], &[1]);
+    assert!(ops::masked_scatter_(&xt, &mt, &few).is_err());
+    assert_eq!(xt.to_vec::<f32>().unwrap(), x);
+}
+
+#[test]
 fn positions_are_found_in_order() {
     let n = 100_000usize;
     let values = floats(n, 10);

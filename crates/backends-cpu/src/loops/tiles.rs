@@ -33,6 +33,14 @@ impl<T> Tile<'_, T> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer.add(row * self.stride), self.width) }
     }
 
+    /// All elements, row by row, if the tile has all columns of its matrix.
+    #[inline(always)]
+    pub fn whole(&mut self) -> Option<&mut [T]> {
+        // SAFETY: the rows of the matrix lie behind each other, and are this tile's alone; borrowed with the tile.
+        (self.width == self.stride)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.pointer, self.rows * self.width) })
+    }
+
     /// An element.
     ///
     /// # Panics
@@ -104,6 +112,10 @@ mod tests {
             if tile.width() > 1 {
                 *tile.at(3, 1) += 1000;
             }
+            assert!(tile.whole().is_none());
+        });
+        par_tiles::<Baseline, _>(&mut [0; 6], [2, 3], &[0, 1], 1, |_, _, mut tile| {
+            assert_eq!(tile.whole().map(|all| all.len()), Some(3));
         });
         for (at, &value) in out.iter().enumerate() {
             let (plane, row, column) = (at / 40, at / 10 % 4, at % 10);
