@@ -136,10 +136,10 @@ impl Task {
 
 /// `out = bias + sum over the kernel`, for every element of `out`.
 pub fn run<I: Isa, T: Conv>(plan: &Plan, out: &mut [T], source: &[T], w: &Weights<'_, T>, bias: Option<&[T]>) {
-    with_tile!(I, T, (L, M, _K) => run_tiles::<I, T, M, L>(plan, out, source, w, bias))
+    with_tile!(I, T, (L, M, N, _K) => run_tiles::<I, T, M, N, L>(plan, out, source, w, bias))
 }
 
-fn run_tiles<I: Isa, T: Conv, const M: usize, const L: usize>(
+fn run_tiles<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     plan: &Plan,
     out: &mut [T],
     source: &[T],
@@ -173,7 +173,7 @@ fn run_tiles<I: Isa, T: Conv, const M: usize, const L: usize>(
         };
         I::run(
             #[inline(always)]
-            || make::<I, T, M, L>(plan, &place, out, source, &packed, bias),
+            || make::<I, T, M, N, L>(plan, &place, out, source, &packed, bias),
         );
     });
 }
@@ -205,7 +205,7 @@ impl Place {
 
 /// A task: its channels of some images, a plane of the depth at a time.
 #[inline(always)]
-fn make<I: Isa, T: Conv, const M: usize, const L: usize>(
+fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     plan: &Plan,
     place: &Place,
     mut out: MatMut<'_, T>,
@@ -242,8 +242,8 @@ fn make<I: Isa, T: Conv, const M: usize, const L: usize>(
                         for (results, rows) in &passes {
                             match width {
                                 1 => panel::<I, T, 1, 8, L>(w, rows, x, layout.positions(), sums, pitch),
-                                4 => panel::<I, T, 4, 3, L>(w, rows, x, layout.positions(), sums, pitch),
-                                _ => panel::<I, T, M, 3, L>(w, rows, x, layout.positions(), sums, pitch),
+                                4 => panel::<I, T, 4, N, L>(w, rows, x, layout.positions(), sums, pitch),
+                                _ => panel::<I, T, M, N, L>(w, rows, x, layout.positions(), sums, pitch),
                             }
                             for m in 0..valid {
                                 let bias = bias.map_or(T::ZERO, |bias| bias[at + m]);

@@ -249,11 +249,6 @@ impl<'a> Layout<'a> {
         ((self.images - 1) * self.lines.pitch + self.lines.results - 1) * self.cols.pitch + self.cols.results
     }
 
-    /// Where the first result lies in a plane without shifts.
-    pub fn base(&self) -> usize {
-        self.base
-    }
-
     /// Lays some channels of the source out, counted over all groups, from image `first` on. What is left of `out` is zero.
     #[inline(always)]
     pub fn gather<T: Copy>(&self, source: &[T], first: usize, channels: Range<usize>, zero: T, out: &mut [T]) {

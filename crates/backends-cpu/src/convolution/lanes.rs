@@ -4,6 +4,8 @@
 //! A vector is an array as long as a register, handled as a whole: so LLVM keeps it in one. (Loops over longer arrays are
 //! vectorised after the sums have been given a place in memory, which is ten times slower.)
 
+use tensor_core::{DType, Element};
+
 use super::Conv;
 use crate::isa::{Isa, Level};
 
@@ -33,35 +35,41 @@ impl<T: Conv, const L: usize> Lanes<T, L> {
     }
 }
 
-/// The elements of a register and the rows of a tile at level `I`: 24 sums of 32 registers, or 12 of 16.
-pub const fn tile_size<I: Isa, T>() -> (usize, usize) {
-    let (bytes, rows) = match I::LEVEL {
-        Level::V4 => (64, 8),
-        Level::V3 => (32, 4),
-        Level::Baseline => (16, 4),
+/// The shape of the tiles of a level and type: the elements of a vector, the rows and vectors of a tile whose vectors lie along
+/// positions, and the rows of one of two vectors: 24 sums of 32 registers, or 12 of 16. Integers, which few convolve, have
+/// short vectors, whose code is short.
+pub const fn tile_size<I: Isa, T: Element>() -> (usize, usize, usize, usize) {
+    let bytes = match I::LEVEL {
+        Level::V4 => 64,
+        Level::V3 => 32,
+        Level::Baseline => 16,
     };
-    (bytes / size_of::<T>(), rows)
+    match (T::DTYPE, I::LEVEL) {
+        (DType::F32 | DType::F64, Level::V4) => (bytes / size_of::<T>(), 8, 3, 12),
+        (DType::F32 | DType::F64, _) => (bytes / size_of::<T>(), 6, 2, 6),
+        _ => (4, 6, 2, 6),
+    }
 }
 
-/// Evaluates an expression with consts `$l`, the elements of a register, and `$m` and `$k`, the rows of tiles of three and two
-/// vectors, for level `$i` and type `$t`.
+/// Evaluates an expression with consts as [`tile_size`] gives them for level `$i` and type `$t`.
 macro_rules! with_tile {
-    ($i:ty, $t:ty, ($l:ident, $m:ident, $k:ident) => $body:expr) => {
+    ($i:ty, $t:ty, $consts:tt => $body:expr) => {
         match const { $crate::convolution::lanes::tile_size::<$i, $t>() } {
-            (16, 8) => $crate::convolution::lanes::with_tile!(@ 16, 8, 12, $l, $m, $k, $body),
-            (8, 8) => $crate::convolution::lanes::with_tile!(@ 8, 8, 12, $l, $m, $k, $body),
-            (16, _) => $crate::convolution::lanes::with_tile!(@ 16, 4, 6, $l, $m, $k, $body),
-            (8, _) => $crate::convolution::lanes::with_tile!(@ 8, 4, 6, $l, $m, $k, $body),
-            (4, _) => $crate::convolution::lanes::with_tile!(@ 4, 4, 6, $l, $m, $k, $body),
-            _ => $crate::convolution::lanes::with_tile!(@ 2, 4, 6, $l, $m, $k, $body),
+            (16, 8, ..) => $crate::convolution::lanes::with_tile!(@ 16, 8, 3, 12, $consts, $body),
+            (8, 8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 8, 3, 12, $consts, $body),
+            (8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 6, 2, 6, $consts, $body),
+            (4, ..) => $crate::convolution::lanes::with_tile!(@ 4, 6, 2, 6, $consts, $body),
+            _ => $crate::convolution::lanes::with_tile!(@ 2, 6, 2, 6, $consts, $body),
         }
     };
-    (@ $lanes:literal, $three:literal, $two:literal, $l:ident, $m:ident, $k:ident, $body:expr) => {{
+    (@ $lanes:literal, $rows:literal, $vectors:literal, $pairs:literal, ($l:ident, $m:ident, $n:ident, $k:ident), $body:expr) => {{
         const $l: usize = $lanes;
         #[allow(dead_code)]
-        const $m: usize = $three;
+        const $m: usize = $rows;
         #[allow(dead_code)]
-        const $k: usize = $two;
+        const $n: usize = $vectors;
+        #[allow(dead_code)]
+        const $k: usize = $pairs;
         $body
     }};
 }
@@ -101,10 +109,11 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
     for row in rows {
-        let (Some(w), Some(x)) = (w.get(row.weight as usize), x.get(row.at as usize..)) else { break };
-        let Some(x) = x.get(..N * L) else { break };
-        let x = x.as_chunks::<L>().0;
-        let x: [_; N] = std::array::from_fn(|n| Lanes(x[n]));
+        let (w, x) = (&w[row.weight as usize], x[row.at as usize..][..N * L].as_chunks::<L>().0);
+        let x: [_; N] = std::array::from_fn(
+            #[inline(always)]
+            |n| Lanes(x[n]),
+        );
         each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], x[n])));
     }
     each!(m < M => if let Some(out) = out.get_mut(m * pitch..).and_then(|out| out.get_mut(..N * L)) {

@@ -3,7 +3,7 @@
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::depth;
-use super::{adjoint, forward, w_len, weight, x_len, y_len};
+use super::{Conv, adjoint, forward, w_len, weight, x_len, y_len};
 use crate::with_level;
 
 /// Calls `f(y, x, w)` with the places of every product of the definition.
@@ -38,34 +38,36 @@ fn products(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
     }
 }
 
-fn values(n: usize, seed: usize) -> Vec<f64> {
-    (0..n).map(|i| ((i * 7919 + seed) % 11) as f64 - 5.0).collect()
+/// Small whole numbers: every order of sums gives the same.
+fn values<T: Conv>(n: usize, seed: usize) -> Vec<T> {
+    (0..n).map(|i| T::from_scalar((((i * 7919 + seed) % 11) as i64 - 5).into())).collect()
 }
 
-fn agrees(s: &ConvShape) {
-    let (x, y, w) = (values(x_len(s), 1), values(y_len(s), 2), values(w_len(s), 3));
-    let (y_bias, x_bias) = (values(s.out_channels, 4), values(s.in_channels, 5));
+fn agrees<T: Conv>(s: &ConvShape) {
+    let (x, y, w) = (values::<T>(x_len(s), 1), values::<T>(y_len(s), 2), values::<T>(w_len(s), 3));
+    let (y_bias, x_bias) = (values::<T>(s.out_channels, 4), values::<T>(s.in_channels, 5));
     let channel = |i: usize, channels: usize, plane: usize| {
         if s.channels_last { i % channels } else { i / plane % channels }
     };
     let (image, result): (usize, usize) = (s.image.iter().product(), s.result.iter().product());
-    let mut expected: Vec<f64> = (0..y.len()).map(|i| y_bias[channel(i, s.out_channels, result)]).collect();
-    products(s, |iy, ix, iw| expected[iy] += x[ix] * w[iw]);
-    let mut got = vec![f64::NAN; y.len()];
-    with_level!(I => forward::run::<I, f64>(s, &mut got, &x, &w, Some(&y_bias)));
-    assert_eq!(got, expected, "forward of {s:?}");
+    let wrong = T::from_scalar(99.into());
+    let mut expected: Vec<T> = (0..y.len()).map(|i| y_bias[channel(i, s.out_channels, result)]).collect();
+    products(s, |iy, ix, iw| expected[iy] = expected[iy].add(x[ix].mul(w[iw])));
+    let mut got = vec![wrong; y.len()];
+    with_level!(I => forward::run::<I, T>(s, &mut got, &x, &w, Some(&y_bias)));
+    assert!(got == expected, "forward of {s:?}");
 
-    let mut expected: Vec<f64> = (0..x.len()).map(|i| x_bias[channel(i, s.in_channels, image)]).collect();
-    products(s, |iy, ix, iw| expected[ix] += y[iy] * w[iw]);
-    let mut got = vec![f64::NAN; x.len()];
-    with_level!(I => adjoint::run::<I, f64>(s, &mut got, &y, &w, Some(&x_bias)));
-    assert_eq!(got, expected, "adjoint of {s:?}");
+    let mut expected: Vec<T> = (0..x.len()).map(|i| x_bias[channel(i, s.in_channels, image)]).collect();
+    products(s, |iy, ix, iw| expected[ix] = expected[ix].add(y[iy].mul(w[iw])));
+    let mut got = vec![wrong; x.len()];
+    with_level!(I => adjoint::run::<I, T>(s, &mut got, &y, &w, Some(&x_bias)));
+    assert!(got == expected, "adjoint of {s:?}");
 
-    let mut expected = vec![0.0; w.len()];
-    products(s, |iy, ix, iw| expected[iw] += y[iy] * x[ix]);
-    let mut got = vec![f64::NAN; w.len()];
-    with_level!(I => weight::run::<I, f64>(s, &mut got, &x, &y));
-    assert_eq!(got, expected, "weight of {s:?}");
+    let mut expected = vec![T::ZERO; w.len()];
+    products(s, |iy, ix, iw| expected[iw] = expected[iw].add(y[iy].mul(x[ix])));
+    let mut got = vec![wrong; w.len()];
+    with_level!(I => weight::run::<I, T>(s, &mut got, &x, &y));
+    assert!(got == expected, "weight of {s:?}");
 }
 
 fn shape(
@@ -117,7 +119,44 @@ fn products_agree_with_the_definition() {
         shape([0, 1, 2, 2], [1, 3, 3], [1, 2, 2], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
     ];
     for s in shapes {
-        agrees(&s);
-        agrees(&ConvShape { channels_last: true, ..s });
+        agrees::<f64>(&s);
+        agrees::<i32>(&s);
+        agrees::<f64>(&ConvShape { channels_last: true, ..s });
+    }
+}
+
+/// Parts of planes and of batches, tails of tiles, phases without elements of the kernel, and what goes through columns.
+#[test]
+fn every_way_to_split_agrees_with_the_definition() {
+    let shapes = [
+        // two parts of a plane; lines of all phases stay together
+        shape([1, 1, 2, 5], [1, 50, 60], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([1, 1, 2, 3], [1, 130, 70], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        // parts of a line
+        shape([1, 1, 2, 3], [1, 1, 5000], [1, 1, 5], [1, 1, 1], [0, 0, 2], [1, 1, 1]),
+        shape([1, 1, 2, 3], [1, 1, 9001], [1, 1, 3], [1, 1, 2], [0, 0, 1], [1, 1, 1]),
+        // several images at once, panels of eight (or six) channels and one of one
+        shape([9, 1, 3, 17], [1, 5, 4], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([6, 1, 16, 16], [1, 14, 14], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([5, 1, 16, 7], [1, 14, 14], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 4, 8, 12], [1, 9, 9], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        // windows apart from each other, few and many
+        shape([2, 1, 3, 4], [1, 16, 16], [1, 4, 4], [1, 4, 4], [0, 0, 0], [1, 1, 1]),
+        shape([2, 1, 3, 4], [1, 8, 9], [1, 2, 2], [1, 2, 3], [0, 0, 1], [1, 1, 1]),
+        shape([2, 2, 4, 4], [1, 9, 11], [1, 2, 1], [1, 3, 3], [0, 0, 0], [1, 1, 1]),
+        // more weights than results
+        shape([1, 1, 64, 512], [1, 3, 3], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        // windows wider than the image, and an image whose rim is left out
+        shape([1, 1, 2, 2], [1, 6, 7], [1, 3, 3], [1, 1, 1], [0, 3, 3], [1, 3, 3]),
+        shape([2, 1, 2, 3], [1, 8, 8], [1, 3, 3], [1, 1, 1], [0, -1, -1], [1, 1, 1]),
+        shape([2, 1, 2, 3], [1, 9, 9], [1, 3, 3], [1, 2, 2], [0, -1, 2], [1, 1, 1]),
+        // one channel a group: rows of nine elements of the kernel, several results a group
+        shape([3, 4, 4, 8], [1, 9, 10], [1, 5, 5], [1, 2, 1], [0, 2, 2], [1, 1, 2]),
+        shape([2, 5, 5, 5], [4, 5, 6], [3, 2, 3], [2, 1, 1], [1, 0, 1], [1, 2, 1]),
+        shape([2, 1, 3, 2], [5, 6, 7], [3, 3, 3], [2, 2, 2], [1, 1, 1], [1, 1, 1]),
+    ];
+    for s in shapes {
+        agrees::<f32>(&s);
+        agrees::<f64>(&s);
     }
 }

@@ -63,9 +63,9 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
     }
     let plan = Plan::forward(s);
     if depthwise::applies(s) {
-        return with_tile!(I, T, (L, _M, _K) => depthwise::weight::<I, T, L>(&plan, w, x, y));
+        return with_tile!(I, T, (L, _M, _N, _K) => depthwise::weight::<I, T, L>(&plan, w, x, y));
     }
-    with_tile!(I, T, (L, _M, K) => direct::<I, T, K, L>(&plan, w, x, y));
+    with_tile!(I, T, (L, _M, _N, K) => direct::<I, T, K, L>(&plan, w, x, y));
 }
 
 fn through_columns<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
