@@ -107,7 +107,7 @@ fn larger<T: Attend>(x: T, y: T) -> T {
 /// `exp(score - base)`
 #[inline(always)]
 fn weight<I: Isa, T: Attend>(score: T, base: T) -> T {
-    score.sub(base).exp::<I>()
+    score.sub(base).exp_falling::<I>()
 }
 
 /// Turns the scores of pair `g` into weights `exp(score - largest)`, with the largest score and the sum of the weights of

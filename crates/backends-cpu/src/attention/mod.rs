@@ -21,8 +21,9 @@ use tensor_core::{DType, Result, bf16, check, f16};
 use crate::isa::Isa;
 use crate::loops::views::{View, lock};
 use crate::parallel::{GRAIN, parallel_for};
+use crate::rows::{vector_width, with_vectors, zip};
 use crate::simd::{Cast, RealFloating, RealMath, Value};
-use panels::{LANES, Lanes, ROWS, rows_by_panel, transpose, vector_width, zip};
+use panels::{LANES, Lanes, ROWS, rows_by_panel, transpose};
 
 /// Keys of a block.
 const KEYS: usize = 64;
@@ -266,18 +267,6 @@ fn par_each<I: Isa, W: Send>(items: Vec<W>, work: usize, f: impl Fn(W) + Sync) {
     });
 }
 
-/// Calls a function with the width of the level's vectors as its last parameter.
-macro_rules! with_vectors {
-    ($i:ty, $t:ty, $($f:ident)::+($($arg:expr),*)) => {
-        match const { vector_width::<$i, $t>() } {
-            16 => $($f)::+::<$i, $t, 16>($($arg),*),
-            8 => $($f)::+::<$i, $t, 8>($($arg),*),
-            4 => $($f)::+::<$i, $t, 4>($($arg),*),
-            _ => $($f)::+::<$i, $t, 2>($($arg),*),
-        }
-    };
-}
-
 /// `softmax(scale * q @ k.t() + mask) @ v`, and the logarithm of each softmax's divisor. A query that sees nothing gets 0.
 ///
 /// # Errors
@@ -302,7 +291,7 @@ pub fn attention<I: Isa, T: Attend>(
     if queries * 2 <= vector_width::<I, T>() {
         few::forward::<I, T>(&problem, &mut out, &mut logarithms)?;
     } else {
-        with_vectors!(I, T, forward::forward(&problem, &mut out, &mut logarithms))?;
+        with_vectors!(I, T, forward::forward < I, T > (&problem, &mut out, &mut logarithms))?;
     }
     logsumexp.copy_from(&logarithms);
     Ok(())
@@ -327,5 +316,5 @@ pub fn attention_backward<I: Isa, T: Attend>(
     let problem = Problem::new([read(1)?, read(2)?, read(3)?], mask, &attention)?;
     let given = backward::Given::new(read(0)?, read(4)?, read(5)?, &problem)?;
     let mut grads = [locked.write::<T>(0)?, locked.write::<T>(1)?, locked.write::<T>(2)?];
-    with_vectors!(I, T, backward::backward(&problem, &given, &mut grads))
+    with_vectors!(I, T, backward::backward < I, T > (&problem, &given, &mut grads))
 }

@@ -4,13 +4,14 @@
 //! softmax over keys is a fold down the rows. A tile of [`ROWS`] rows by a pair of vectors stays in registers; a pair's lanes are
 //! what causal attention skips by.
 //!
-//! A vector is an array as long as a register, handled as a whole, in loops over nothing else: so LLVM keeps it in one.
+//! Vectors are those of [`crate::rows`]: arrays as long as a register.
 
 use std::ops::Range;
 
 use super::scratch::take;
 use super::{Attend, Rows};
-use crate::isa::{Isa, Level};
+use crate::isa::Isa;
+use crate::rows::zip;
 
 /// Queries of a panel. A multiple of every pair's width.
 pub const LANES: usize = 64;
@@ -23,16 +24,6 @@ pub type Lanes<T> = [T; LANES];
 
 /// Two vectors of `L` elements.
 pub type Pair<T, const L: usize> = [[T; L]; 2];
-
-/// The elements of a vector.
-pub const fn vector_width<I: Isa, T>() -> usize {
-    let bytes = match I::LEVEL {
-        Level::Baseline => 16,
-        Level::V3 => 32,
-        Level::V4 => 64,
-    };
-    bytes / size_of::<T>()
-}
 
 /// Takes a panel of some rows off a slice.
 #[inline(always)]
@@ -53,15 +44,6 @@ pub fn set_pair<T: Copy, const L: usize>(row: &mut [T], g: usize, [near, far]: P
     let vectors = row.as_chunks_mut::<L>().0;
     vectors[2 * g] = near;
     vectors[2 * g + 1] = far;
-}
-
-/// `f` of the elements of two vectors.
-#[inline(always)]
-pub fn zip<T: Attend, const L: usize>(mut x: [T; L], y: [T; L], f: impl Fn(T, T) -> T) -> [T; L] {
-    for l in 0..L {
-        x[l] = f(x[l], y[l]);
-    }
-    x
 }
 
 /// [`zip`] of pairs.

@@ -1,8 +1,12 @@
 //! Folds of contiguous rows with many accumulators, which LLVM turns into vector code. Sums are carried in f64 from block
-//! to block, so that long rows lose nothing.
+//! to block, so that long rows lose nothing. Bodies that are too long for that go by the vectors of [`vector_width`].
 
 #[cfg(test)]
 mod tests;
+mod vectors;
+
+pub(crate) use vectors::with_vectors;
+pub use vectors::{combine, map, vector_width, zip};
 
 use crate::simd::{Arith, Math, Ordered, Real, RealFloating, RealMath};
 
@@ -147,33 +151,6 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
         sums = (sums.0 + total(first), sums.1 + total(second));
     }
     sums
-}
-
-/// `out = f(a)`, and the sum of what was computed, before it was rounded to the element type.
-#[inline(always)]
-pub fn map_sum<T: RealFloating>(out: &mut [T], a: &[T], f: impl Fn(T) -> T::Op) -> f64 {
-    let mut sum = 0.0;
-    for block in 0..a.len().div_ceil(BLOCK) {
-        let (runs, rest) = piece(a, block, BLOCK).as_chunks::<WIDTH>();
-        let (outs, out) = piece_mut(out, block, BLOCK).as_chunks_mut::<WIDTH>();
-        let mut acc = [T::Op::ZERO; WIDTH];
-        for (out, run) in outs.iter_mut().zip(runs) {
-            let values = values(run, &f);
-            add(&mut acc, &values, WIDTH);
-            for i in 0..WIDTH {
-                out[i] = T::down(values[i]);
-            }
-        }
-        if !rest.is_empty() {
-            let values = values(&padded(rest), &f);
-            add(&mut acc, &values, rest.len());
-            for (out, value) in out.iter_mut().zip(values) {
-                *out = T::down(value);
-            }
-        }
-        sum += total(acc);
-    }
-    sum
 }
 
 /// The largest element; no number if there is one.
