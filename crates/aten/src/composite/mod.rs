@@ -45,3 +45,4 @@ pub mod stft;
 pub mod upsampling;
 pub mod view;
 pub mod view_copy;
+pub mod window;

@@ -55,6 +55,7 @@ mod unique;
 mod upsampling;
 mod view;
 mod view_copy;
+mod window;
 /// The typed operators, as the dispatcher knows them.
 pub mod op {
     pub use super::attention::op::*;
@@ -110,6 +111,7 @@ pub mod op {
     pub use super::upsampling::op::*;
     pub use super::view::op::*;
     pub use super::view_copy::op::*;
+    pub use super::window::op::*;
 }
 /// Every overload as a function that takes all its arguments.
 pub mod ops {
@@ -166,6 +168,7 @@ pub mod ops {
     pub use super::upsampling::ops::*;
     pub use super::view::ops::*;
     pub use super::view_copy::ops::*;
+    pub use super::window::ops::*;
 }
 /// What runs below autograd, for backends from outside to register at their key: shape rules around the kernels of
 /// their own tables.
@@ -223,11 +226,12 @@ pub mod wrappers {
     pub use super::upsampling::native::*;
     pub use super::view::native::*;
     pub use super::view_copy::native::*;
+    pub use super::window::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "2a02172ad797be7c";
+pub const STAMP: &str = "4eba4c79f05cf9e2";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 3027;
+pub const KERNELS: usize = 3053;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -74,13 +74,14 @@ fn layout(strides: &[i64], dims: &[usize], fixed: usize) -> Order {
     order
 }
 
-/// The strides of a dense tensor whose dimensions lie in this order.
+/// The strides of a dense tensor whose dimensions lie in this order; those of an empty one with huge sizes end at the largest
+/// number.
 fn strides_in(order: &[usize], sizes: &[i64]) -> Dims {
     let mut strides = Dims::from_slice(sizes);
-    let mut step = 1;
+    let mut step = 1i64;
     for &d in order.iter().rev() {
         strides[d] = step;
-        step *= sizes[d].max(1);
+        step = step.saturating_mul(sizes[d].max(1));
     }
     strides
 }

@@ -1,5 +1,5 @@
 //! Fourier transforms of rows, by RustFFT and RealFFT, in chunks of rows over the pool. Dimensions are turned into rows, and
-//! results laid out, in `aten/src/native/fft.rs`.
+//! results laid out, in `aten/src/native/fft.rs`. RustFFT picks its own instructions, whatever the level.
 //!
 //! Forward is `out[k] = scale * sum over j of x[j] exp(-2 pi i j k / n)`, inverse the same with `+`.
 
