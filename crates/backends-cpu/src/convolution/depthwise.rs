@@ -5,7 +5,7 @@ use tensor_aten::kernels::ConvShape;
 
 use super::columns::{group_channels, taps};
 use super::geometry::{Layout, Plan};
-use super::lanes::{dots, map_line};
+use super::lanes::{copy_line, dots};
 use super::{Conv, scratch};
 use crate::isa::Isa;
 use crate::loops::fold;
@@ -111,7 +111,7 @@ fn add_plane<I: Isa, T: Conv, const L: usize>(
                     |i, first, _, n, position| {
                         let row = (image + i) * plan.groups * plan.outs + o;
                         let line = &y[row * plan.out_plane() + depth * plane + first..][..n];
-                        map_line(&mut spread[position..][..n], line, |v| v);
+                        copy_line(&mut spread[position..][..n], line);
                     },
                 );
                 for rows in rows.chunks(ROWS) {

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::geometry::{Layout, Plan, Results};
-use super::lanes::{Row, map_line, positions_tile, with_tile};
+use super::lanes::{Row, copy_line, positions_tile, with_tile};
 use super::{BLOCK, Conv, MatMut, scratch};
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
@@ -31,8 +31,8 @@ pub struct Weights<'a, T> {
 }
 
 /// Weights, for each group and panel of `panel` channels: (rows, channels), so that a tile reads on.
-struct Packed<T> {
-    elements: Vec<T>,
+struct Packed<'a, T> {
+    elements: &'a [T],
     rows: usize,
     outs: usize,
     panel: usize,
@@ -47,14 +47,18 @@ fn panel_width(left: usize, most: usize) -> usize {
     }
 }
 
-impl<T: Conv> Packed<T> {
-    fn new<I: Isa>(plan: &Plan, w: &Weights<'_, T>, panel: usize) -> Self {
+impl<'a, T: Conv> Packed<'a, T> {
+    /// How many elements they take.
+    fn len(plan: &Plan, panel: usize) -> usize {
+        plan.groups * plan.outs.next_multiple_of(panel) * plan.ins * plan.taps()
+    }
+
+    fn new<I: Isa>(plan: &Plan, w: &Weights<'_, T>, panel: usize, elements: &'a mut [T]) -> Self {
         let (taps, outs) = (plan.taps(), plan.outs);
         let rows = plan.ins * taps;
         let panels = outs.div_ceil(panel);
-        let mut elements = vec![T::ZERO; plan.groups * panels * rows * panel];
         par_rows::<I, T>(
-            &mut elements,
+            elements,
             plan.groups * panels,
             rows * panel,
             #[inline(always)]
@@ -108,7 +112,10 @@ impl Task {
         let each = plan.batch * channels * depth.out * plane;
         let tasks = (each * (plan.ins * plan.taps() / phases + 8) / WORTH).clamp(1, TASKS);
         let most = (BLOCK / (plan.ins * plan.planes()).max(1)).clamp(256, 2048) * phases;
-        let images = if depth.out == 1 { (most / plane.max(1)).clamp(1, plan.batch.max(1)) } else { 1 };
+        // As few images as keep vectors busy: the fewer, the more parts.
+        let fits = (most / plane.max(1)).max(1);
+        let images = if depth.out == 1 { plan.batch.div_ceil(tasks).max(256 / plane.max(1)).min(fits) } else { 1 };
+        let images = images.clamp(1, plan.batch);
         let parts = plane.div_ceil(most);
         let cols = match height.out {
             1 => width.out.div_ceil(parts).next_multiple_of(width.step),
@@ -120,7 +127,9 @@ impl Task {
             plan.outs * divisor(plan.groups, parts * plan.groups / tasks)
         } else if plan.outs.is_multiple_of(panel) {
             let panels = plan.outs / panel;
-            panel * divisor(panels, (panels * parts * plan.groups / tasks).max(2))
+            // Each of them lays the source out again: not for a few products.
+            let least = 144usize.div_ceil(plan.taps() * panel).max(2);
+            panel * divisor(panels, (panels * parts * plan.groups / tasks).max(least))
         } else {
             plan.outs
         };
@@ -149,7 +158,6 @@ fn run_tiles<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     if plan.batch == 0 {
         return;
     }
-    let packed = Packed::new::<I>(plan, w, M);
     let task = Task::new(plan, M);
     let (channels, size) = (plan.groups * plan.outs, plan.out_plane());
     // Images as rows where a task makes several, else channels of images.
@@ -157,24 +165,22 @@ fn run_tiles<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     let (rows, cols) = if wide { (plan.batch, channels * size) } else { (plan.batch * channels, size) };
     let (block_rows, block_cols) = if wide { (task.images, task.channels * size) } else { (task.channels, task.cols) };
     let Ok(out) = MatMut::row_major(out, rows, cols) else { return };
-    out.par_blocks(block_rows, block_cols, |row, col, out| {
-        let place = if wide {
-            Place {
-                image: row,
-                images: out.rows(),
-                first: col / size,
-                channels: out.cols() / size,
-                cols: 0..size,
-                wide,
-            }
-        } else {
-            let cols = col..col + out.cols();
-            Place { image: row / channels, images: 1, first: row % channels, channels: out.rows(), cols, wide }
-        };
-        I::run(
-            #[inline(always)]
-            || make::<I, T, M, N, L>(plan, &place, out, source, &packed, bias),
-        );
+    scratch::with(Packed::<T>::len(plan, M), |packed| {
+        let packed = Packed::new::<I>(plan, w, M, packed);
+        out.par_blocks(block_rows, block_cols, |row, col, out| {
+            let (rows, cols) = (out.rows(), out.cols());
+            let place = if wide {
+                let (first, channels) = (col / size, cols / size);
+                Place { image: row, images: rows, first, channels, cols: 0..size, wide }
+            } else {
+                let (image, first) = (row / channels, row % channels);
+                Place { image, images: 1, first, channels: rows, cols: col..col + cols, wide }
+            };
+            I::run(
+                #[inline(always)]
+                || make::<I, T, M, N, L>(plan, &place, out, source, &packed, bias),
+            );
+        });
     });
 }
 
@@ -210,7 +216,7 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     place: &Place,
     mut out: MatMut<'_, T>,
     source: &[T],
-    packed: &Packed<T>,
+    packed: &Packed<'_, T>,
     bias: Option<&[T]>,
 ) {
     let own = place.first..place.first + place.channels;
@@ -239,22 +245,17 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
                     while at < own.end.min(begin + plan.outs) {
                         let (w, width) = packed.panel(group, at - begin);
                         let valid = width.min(begin + plan.outs - at);
+                        let bias = bias.map_or(&[][..], |bias| &bias[at..at + valid]);
                         for (results, rows) in &passes {
+                            let positions = layout.positions();
                             match width {
-                                1 => panel::<I, T, 1, 8, L>(w, rows, x, layout.positions(), sums, pitch),
-                                4 => panel::<I, T, 4, N, L>(w, rows, x, layout.positions(), sums, pitch),
-                                _ => panel::<I, T, M, N, L>(w, rows, x, layout.positions(), sums, pitch),
+                                1 => panel::<I, T, 1, 8, L>(bias, w, rows, x, positions, sums, pitch),
+                                4 => panel::<I, T, 4, N, L>(bias, w, rows, x, positions, sums, pitch),
+                                _ => panel::<I, T, M, N, L>(bias, w, rows, x, positions, sums, pitch),
                             }
                             for m in 0..valid {
-                                let bias = bias.map_or(T::ZERO, |bias| bias[at + m]);
-                                emit(
-                                    results,
-                                    &sums[m * pitch..],
-                                    bias,
-                                    place,
-                                    (at + m - own.start, depth * plane),
-                                    &mut out,
-                                );
+                                let to = (at + m - own.start, depth * plane);
+                                emit(results, &sums[m * pitch..], place, to, &mut out);
                             }
                         }
                         at += valid;
@@ -265,9 +266,10 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     }
 }
 
-/// The sums of a panel of channels at all positions.
+/// The sums of a panel of channels at all positions; channels without a bias have none.
 #[inline(always)]
 fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    bias: &[T],
     w: &[T],
     rows: &[Row],
     x: &[T],
@@ -276,24 +278,27 @@ fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     pitch: usize,
 ) {
     let w = w.as_chunks::<M>().0;
+    let bias = std::array::from_fn(
+        #[inline(always)]
+        |m| bias.get(m).copied().unwrap_or(T::ZERO),
+    );
     let end = positions.next_multiple_of(L);
     let mut at = 0;
     while at + N * L <= end {
-        positions_tile::<I, T, M, N, L>(w, rows, &x[at..], &mut out[at..], pitch);
+        positions_tile::<I, T, M, N, L>(bias, w, rows, &x[at..], &mut out[at..], pitch);
         at += N * L;
     }
     while at < end {
-        positions_tile::<I, T, M, 1, L>(w, rows, &x[at..], &mut out[at..], pitch);
+        positions_tile::<I, T, M, 1, L>(bias, w, rows, &x[at..], &mut out[at..], pitch);
         at += L;
     }
 }
 
-/// Brings the sums of a channel, bias added, to their places in the plane that begins at element `plane`.
+/// Brings the sums of a channel to their places in the plane that begins at element `plane`.
 #[inline(always)]
 fn emit<T: Conv>(
     results: &Results<'_>,
     sums: &[T],
-    bias: T,
     place: &Place,
     (channel, plane): (usize, usize),
     out: &mut MatMut<'_, T>,
@@ -303,15 +308,10 @@ fn emit<T: Conv>(
         |image, first, step, n, position| {
             let (out, sums) = (place.at(out, image, channel, plane + first), &sums[position..][..n]);
             if step == 1 {
-                map_line(
-                    &mut out[..n],
-                    sums,
-                    #[inline(always)]
-                    |sum| sum.add(bias),
-                );
+                copy_line(&mut out[..n], sums);
             } else {
-                for (out, sum) in out.iter_mut().step_by(step).zip(sums) {
-                    *out = sum.add(bias);
+                for (out, &sum) in out.iter_mut().step_by(step).zip(sums) {
+                    *out = sum;
                 }
             }
         },

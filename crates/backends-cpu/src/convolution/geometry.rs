@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use tensor_aten::kernels::ConvShape;
 
-use super::lanes::{Row, map_line};
+use super::lanes::{Row, copy_line};
 
 /// An element of the kernel along a dimension: result `o` sees element `(o + shift) * every + phases[phase]` of the source.
 #[derive(Clone, Copy)]
@@ -296,7 +296,7 @@ impl<'a> Layout<'a> {
                 done = to + n;
                 let out = &mut out[to..done];
                 if width.every == 1 {
-                    map_line(out, &source[from..][..n], |v| v);
+                    copy_line(out, &source[from..][..n]);
                 } else {
                     for (o, &v) in out.iter_mut().zip(source[from..].iter().step_by(width.every)) {
                         *o = v;

@@ -98,9 +98,10 @@ pub struct Row {
     pub at: u32,
 }
 
-/// `out[m * pitch + j] = sum_r w[r.weight][m] * x[r.at + j]` for `M` rows and `N` vectors of `L`.
+/// `out[m * pitch + j] = bias[m] + sum_r w[r.weight][m] * x[r.at + j]` for `M` rows and `N` vectors of `L`.
 #[inline(always)]
 pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
+    bias: [T; M],
     w: &[[T; M]],
     rows: &[Row],
     x: &[T],
@@ -108,6 +109,7 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     pitch: usize,
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
+    each!(m < M => each!(n < N => sums[m][n] = Lanes([bias[m]; L])));
     for row in rows {
         let (w, x) = (&w[row.weight as usize], x[row.at as usize..][..N * L].as_chunks::<L>().0);
         let x: [_; N] = std::array::from_fn(
@@ -169,29 +171,30 @@ pub fn dots<I: Isa, T: Conv, const M: usize, const L: usize>(x: [&[T]; M], y: &[
     each!(m < M => sums[m] = own[m].0);
 }
 
-/// `out[i] = f(from[i])` for lines of one length, in registers that overlap at the end rather than element by element.
+/// Copies a line, in registers that overlap at the end rather than element by element.
 #[inline(always)]
-pub fn map_line<T: Copy>(out: &mut [T], from: &[T], f: impl Fn(T) -> T + Copy) {
+pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     let n = out.len();
-    if from.len() != n || whole::<T, 16>(out, from, f) || whole::<T, 8>(out, from, f) || whole::<T, 4>(out, from, f) {
+    if from.len() != n || whole::<T, 16>(out, from) || whole::<T, 8>(out, from) || whole::<T, 4>(out, from) {
         return;
     }
     for i in 0..n {
-        out[i] = f(from[i]);
+        out[i] = from[i];
     }
 }
 
-/// [`map_line`] of at least `W` elements, `W` at a time; false where there are fewer.
+/// [`copy_line`] of at least `W` elements, `W` at a time; false where there are fewer.
 #[inline(always)]
-fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T], f: impl Fn(T) -> T + Copy) -> bool {
+fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T]) -> bool {
+    let n = out.len();
+    if n < W {
+        return false;
+    }
     for (out, from) in out.as_chunks_mut::<W>().0.iter_mut().zip(from.as_chunks::<W>().0) {
-        *out = from.map(f);
+        *out = *from;
     }
-    match (out.last_chunk_mut::<W>(), from.last_chunk::<W>()) {
-        (Some(out), Some(from)) => {
-            *out = from.map(f);
-            true
-        }
-        _ => false,
+    if let (Some(out), Some(from)) = (out.last_chunk_mut::<W>(), from.last_chunk::<W>()) {
+        *out = *from;
     }
+    true
 }

@@ -1,7 +1,16 @@
-//! Convolutions as matrix products, block by block of the results: the columns of a block are what its windows see of the
-//! image, gathered into scratch of the thread. One channel a group goes without products.
+//! Convolutions: the forward pass, its adjoint and the gradient of the weights.
 //!
-//! Kernels see contiguous tensors in one of two layouts ([`ConvShape`]); images as matrices of both are in `columns`.
+//! Kernels see contiguous tensors in one of two layouts ([`ConvShape`]). There are three ways through them:
+//!
+//! * `direct`, over (N, C, D, H, W): images are laid out once in scratch that fits a second-level cache, so that each element of
+//!   the kernel meets vectors of neighbouring results (`geometry`), which are summed in register tiles (`lanes`). Strides take
+//!   images, or what comes out of the adjoint, apart into phases; dilation, padding and groups are numbers of the layout.
+//!   3 x 3 over 64 channels of 56 x 56 runs at 85% of the machine's multiply-adds (matrices of columns: 65%), and depthwise
+//!   kernels near the speed of memory. `weight` sums over the same layouts.
+//! * `columns`: products with matrices that hold what each window sees, gathered block by block. They win where windows do not
+//!   overlap (1 x 1, patches: columns are the image or one copy of it) and where weights outnumber the results that share them
+//!   ([`columns::suit`] has the measured bounds); images with channels last go here.
+//! * `depthwise`: one channel a group with channels last, and the gradient of such weights.
 
 mod adjoint;
 mod columns;
