@@ -130,7 +130,7 @@ fn add<T: Average>(sums: &mut [T::Op], x: &[T], step: usize) {
         step,
         sums.len(),
         #[inline(always)]
-        |j, x| sums[j] = sums[j].add(x.up()),
+        move |j, x| sums[j] = sums[j].add(x.up()),
     );
 }
 

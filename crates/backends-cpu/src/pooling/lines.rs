@@ -20,7 +20,8 @@ pub struct Steps {
     results: usize,
 }
 
-/// Results that a loop works on together: lines have room for a multiple of them, so that no loop ends in single elements.
+/// Results that a loop works on together. Lines have room for a multiple of them and one more: a loop over every other
+/// element leaves its last round to single ones.
 const TOGETHER: usize = 16;
 
 impl Steps {
@@ -43,7 +44,7 @@ impl Steps {
 
     /// How many results a line has room for.
     pub fn room(&self) -> usize {
-        self.results.next_multiple_of(TOGETHER)
+        self.results.next_multiple_of(TOGETHER) + 1
     }
 }
 

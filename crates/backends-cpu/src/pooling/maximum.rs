@@ -47,11 +47,12 @@ impl<T: Ordered> Best<T> {
             step,
             n,
             #[inline(always)]
-            |j, x| {
-                let v = x.up();
-                let better = beats(v, values[j]);
-                values[j] = if better { v } else { values[j] };
-                places[j] = if better { at } else { places[j] };
+            move |j, x| {
+                // All is read before the choice: a choice of what is read becomes one of addresses, which is slow.
+                let (v, value, place, new) = (x.up(), values[j], places[j], at);
+                let better = beats(v, value);
+                values[j] = if better { v } else { value };
+                places[j] = if better { new } else { place };
             },
         );
     }
