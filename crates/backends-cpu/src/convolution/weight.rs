@@ -333,12 +333,15 @@ fn turn_four<T: Conv, const N: usize, const L: usize>(rows: [&[T]; 4], c: usize,
         #[inline(always)]
         |r| rows[r].as_chunks::<4>(),
     );
+    let width = N * L;
     for (i, out) in fours.iter_mut().enumerate() {
         let [a, b, d, e] = [rows[0].0[i], rows[1].0[i], rows[2].0[i], rows[3].0[i]];
-        for p in 0..4 {
-            let to = &mut out[p].as_flattened_mut()[c..c + 4];
-            to.copy_from_slice(&[a[p], b[p], d[p], e[p]]);
-        }
+        // Checked at once, so that the shuffles meet four stores in a row.
+        let to = &mut out.as_flattened_mut().as_flattened_mut()[c..][..3 * width + 4];
+        to[..4].copy_from_slice(&[a[0], b[0], d[0], e[0]]);
+        to[width..width + 4].copy_from_slice(&[a[1], b[1], d[1], e[1]]);
+        to[2 * width..2 * width + 4].copy_from_slice(&[a[2], b[2], d[2], e[2]]);
+        to[3 * width..3 * width + 4].copy_from_slice(&[a[3], b[3], d[3], e[3]]);
     }
     for (i, out) in rest.iter_mut().enumerate() {
         for r in 0..4 {
