@@ -111,6 +111,30 @@ pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
     sum
 }
 
+/// `sum f(a, b)` of an `f` of few steps.
+#[inline(always)]
+pub fn sum2<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> O) -> f64 {
+    let mut sum = 0.0;
+    let n = a.len().min(b.len());
+    for block in 0..n.div_ceil(BLOCK) {
+        let (runs_a, rest_a) = piece(&a[..n], block, BLOCK).as_chunks::<WIDTH>();
+        let (runs_b, rest_b) = piece(&b[..n], block, BLOCK).as_chunks::<WIDTH>();
+        let mut acc = [O::ZERO; WIDTH];
+        for (a, b) in runs_a.iter().zip(runs_b) {
+            let mut values = [O::ZERO; WIDTH];
+            for i in 0..WIDTH {
+                values[i] = f(a[i], b[i]);
+            }
+            add(&mut acc, &values, WIDTH);
+        }
+        for (acc, (a, b)) in acc.iter_mut().zip(rest_a.iter().zip(rest_b)) {
+            *acc = acc.add(f(*a, *b));
+        }
+        sum += total(acc);
+    }
+    sum
+}
+
 /// `sum f(a, b).0` and `sum f(a, b).1`
 #[inline(always)]
 pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> (O, O)) -> (f64, f64) {

@@ -166,13 +166,12 @@ pub fn log_softmax<I: Isa, T: RealFloating, const L: usize>(out: &mut [T], x: &[
 /// The gradient of a row.
 #[inline(always)]
 pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], grad: &[T], y: &[T]) {
-    let sums = rows::sums(
+    let sum = T::Op::from_f64(rows::sum2(
         grad,
         y,
         #[inline(always)]
-        |grad: T, y: T| (term::<T::Op, LOG>(grad.up(), y.up()), T::Op::ZERO),
-    );
-    let sum = T::Op::from_f64(sums.0);
+        |grad: T, y: T| term::<T::Op, LOG>(grad.up(), y.up()),
+    ));
     for ((out, grad), y) in out.iter_mut().zip(grad).zip(y) {
         *out = T::down(gradient::<I, T::Op, LOG>(grad.up(), y.up(), sum));
     }
