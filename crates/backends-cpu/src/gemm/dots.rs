@@ -5,7 +5,7 @@ use tensor_core::DType;
 
 use super::blend;
 use super::tile::Update;
-use crate::isa::Isa;
+use crate::isa::{Isa, Level};
 use crate::loops::{MatMut, MatRef};
 use crate::parallel::GRAIN;
 use crate::simd::{Arith, Value};
@@ -59,10 +59,19 @@ fn in_lanes<I: Isa, T: Value, const L: usize>(
                 }
             };
         }
-        match n {
-            1 => groups!(4 1),
-            2 => groups!(4 2),
-            _ => groups!(4 4),
+        // As many sums as registers hold.
+        if n == 1 {
+            groups!(4 1);
+        } else if const { I::LEVEL as u8 == Level::V4 as u8 } {
+            if n == 2 {
+                groups!(4 2);
+            } else {
+                groups!(4 4);
+            }
+        } else if n == 2 {
+            groups!(2 2);
+        } else {
+            groups!(1 4);
         }
     });
 }

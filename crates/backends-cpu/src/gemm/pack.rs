@@ -46,7 +46,7 @@ unsafe fn body<U: Units, const W: usize>(
                 to.add(q * W).cast::<[U::Unit; W]>().write(row);
             }
         }
-    } else if depth_stride == 1 && W % 4 == 0 {
+    } else if depth_stride == 1 && W >= 4 {
         // Blocks of four lanes and four units are turned in registers, a cache line of each lane at a time. Lanes beyond the last
         // one repeat it.
         let line = if W > 16 { 16 } else { whole.max(1) };
@@ -65,13 +65,18 @@ unsafe fn body<U: Units, const W: usize>(
                         let block: [[U::Unit; 4]; 4] =
                             rows.map(|row| std::array::from_fn(|j| U::gather(row.add((q + j) * U::GROUP), 1)));
                         for (j, turned) in transposed(block).into_iter().enumerate() {
-                            to.add((q + j) * W + first).cast::<[U::Unit; 4]>().write(turned);
+                            let to = to.add((q + j) * W + first);
+                            if W % 4 == 0 || first + 4 <= W {
+                                to.cast::<[U::Unit; 4]>().write(turned);
+                            } else {
+                                (0..W % 4).for_each(|i| to.add(i).write(turned[i]));
+                            }
                         }
                     }
                     q += 4;
                 }
                 for q in q..end {
-                    for (i, row) in rows.into_iter().enumerate() {
+                    for (i, row) in rows.into_iter().take(W - first).enumerate() {
                         // SAFETY: unit `q < whole` of a lane.
                         unsafe { to.add(q * W + first + i).write(U::gather(row.add(q * U::GROUP), 1)) };
                     }

@@ -7,7 +7,7 @@ use super::scratch;
 use super::tile::{Place, Update, update_row};
 use super::units::Units;
 use crate::loops::{MatMut, MatRef};
-use crate::parallel::get_num_threads;
+use crate::parallel::{get_num_threads, in_parallel_region};
 use crate::simd::{Arith, Value};
 
 /// Panels of a block: what is packed of `b` at a time stays in the second-level cache.
@@ -60,7 +60,8 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
         return product::<U, T, R, L>(alpha, b.t(), a.t(), beta, c.t());
     }
     let (m, n, k) = (a.rows(), b.cols(), a.cols());
-    let threads = get_num_threads().min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
+    let workers = if in_parallel_region() { 1 } else { get_num_threads() };
+    let threads = workers.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
     let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), threads);
     let apart = k > stretch::<U>(k) * U::GROUP && TypeId::of::<T>() != TypeId::of::<T::Op>();
     let (rows, cols) = (if apart { (strips * R).min(APART) } else { strips * R }, panels * 2 * L);

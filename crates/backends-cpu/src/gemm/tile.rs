@@ -81,11 +81,14 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
     // Every third row has a pointer, the two after it an offset.
     let mut bases: [*const U::Unit; 4] = std::array::from_fn(|i| strip.wrapping_offset(3 * i as isize * row_stride));
     for p in 0..steps {
-        if R < 12 {
-            ahead.fetch(2 * p);
-            ahead.fetch(2 * p + 1);
-        } else {
-            ahead.fetch(p);
+        // Smaller registers leave no time for it; a few rows take none.
+        if const { size_of::<[U::Sum; L]>() == 64 } {
+            if R < 12 {
+                ahead.fetch(2 * p);
+                ahead.fetch(2 * p + 1);
+            } else {
+                ahead.fetch(p);
+            }
         }
         // SAFETY: step `p < steps` of the panel: `V * L` units.
         let y = unsafe { panel.add(p * distance).cast::<[[U::Unit; L]; V]>().read_unaligned() };
