@@ -3,10 +3,24 @@
 //! A product is split into blocks of the result for the threads (`product`), a block into stretches of the inner dimension,
 //! whose panels of `b` and strips of `a` are packed (`block`, `pack`, `ahead`) and multiplied tile by tile (`tile`). f16 and bf16
 //! are widened to f32 while they are packed, and rounded once at the end; where the machine multiplies pairs of bf16, these are
-//! packed as pairs (`units`, `pairs`). Few rows or columns are dot products (`dots`) or sums of columns (`vector`), complex products go to the `gemm`
-//! crate, and with the feature `blas` large ones to BLAS (`others`). Shapes are the caller's matter.
+//! packed as pairs (`units`, `pairs`). Few rows or columns are dot products (`dots`) or sums of columns (`vector`). Complex
+//! products go to the `gemm` crate, and with the feature `blas` large ones to BLAS (`others`). Shapes are the caller's matter.
 //!
 //! An element is summed in the same order wherever its block begins: results do not depend on the number of threads.
+//!
+//! Where the ways part, as measured on one core of Zen 4 (117 GFLOP/s in f32; 114 of them for products whose operands are in the
+//! second-level cache, 100 for 64 rows by transposed weights there, 90 from memory; 210 in pairs of bf16):
+//!
+//! | rows or columns of the result | large operand | way |
+//! |---|---|---|
+//! | up to 4 | side by side along the inner dimension | dot products: it is read once, at the speed of memory |
+//! | 1 | side by side along the result | sums of columns |
+//! | 2-4 | side by side along the result | tiles of four vectors, which read it where it lies |
+//! | any | up to 512 KiB a stretch, side by side along the result | tiles that read it where it lies |
+//! | any other | any | tiles of packed panels |
+//!
+//! Strips of `a` are packed but for results of a single vector of columns, where they are used once. Fetching ahead what is packed
+//! next is worth 1.2 for weights in memory. Blocks of rows and columns go to threads from 64 x 64 x 64 multiplications each on.
 #![allow(unsafe_code)]
 
 mod ahead;
