@@ -65,12 +65,41 @@ pub fn scaled_dot_product_attention(
     check_causal(attn_mask, is_causal)?;
     let mask = attn_mask.map(|mask| additive_mask(mask, query.dtype())).transpose()?;
     let mask = mask.as_ref();
+    let fused = |query: &Tensor, key: &Tensor, value: &Tensor| {
+        ops::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, mask, scale)
+            .map(|(output, _)| output)
+    };
     if is_fused(query, key, value, mask, dropout_p) {
-        return ops::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, mask, scale)
-            .map(|(output, _)| output);
+        return fused(query, key, value);
+    }
+    let one_mask = mask.is_none_or(|mask| mask.sizes().iter().rev().skip(2).all(|&size| size == 1));
+    if enable_gqa
+        && one_mask
+        && let Some([grouped, keys, values]) = in_groups(query, key, value)?
+        && is_fused(&grouped, &keys, &values, mask, dropout_p)
+    {
+        return ops::reshape(&fused(&grouped, &keys, &values)?, query.sizes());
     }
     ops::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, None, scale, enable_gqa)
         .map(|(output, _)| output)
+}
+
+/// Queries (b, h, l, d) as (b * g, h / g, l, d), and keys and values with g heads (b, g, s, d) as (b * g, h / g, s, d), one
+/// for each group of queries' heads without a copy of it for each head; nothing unless g divides h.
+fn in_groups(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Option<[Tensor; 3]>> {
+    let (&[b, heads, l, d], &[kb, groups, s, kd]) = (query.sizes(), key.sizes()) else { return Ok(None) };
+    let fits = kb == b && value.sizes().starts_with(&[b, groups, s]) && groups > 0 && heads % groups == 0 && d == kd;
+    if !fits || value.dim() != 4 {
+        return Ok(None);
+    }
+    let share = |x: &Tensor| -> Result<Tensor> {
+        let one = ops::reshape(x, &[b * groups, 1, s, -1])?;
+        ops::expand(&one, &[b * groups, heads / groups, s, -1], false)
+    };
+    if query.numel() == 0 || value.numel() == 0 || key.numel() == 0 {
+        return Ok(None);
+    }
+    Ok(Some([ops::reshape(query, &[b * groups, heads / groups, l, d])?, share(key)?, share(value)?]))
 }
 
 /// Keys or values with as many heads as the queries: each of theirs serves several.
