@@ -74,23 +74,66 @@ impl<T: Value> Stage<T> {
     }
 }
 
-/// Calls `f(j, x[j * step])` for all `j < n`, in a loop that vectorises for the usual steps.
+/// Runs a body with `$step` as a constant where it is one of the usual steps, so that its loop vectorises.
+macro_rules! with_step {
+    ($step:expr, $name:ident => $body:block else $other:block) => {
+        match $step {
+            1 => {
+                const $name: usize = 1;
+                $body
+            }
+            2 => {
+                const $name: usize = 2;
+                $body
+            }
+            3 => {
+                const $name: usize = 3;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}
+
+/// Calls `f(j, x[j * step])` for all `j < n`.
 #[inline(always)]
 pub fn each_step<T: Copy>(x: &[T], step: usize, n: usize, mut f: impl FnMut(usize, T)) {
-    macro_rules! steps {
-        ($($step:literal)*) => {
-            match step {
-                $($step => {
-                    let x = &x.as_chunks::<$step>().0[..n];
-                    for j in 0..n {
-                        f(j, x[j][0]);
-                    }
-                })*
-                _ => x.iter().step_by(step).take(n).enumerate().for_each(|(j, &x)| f(j, x)),
-            }
-        };
-    }
-    steps! { 1 2 3 }
+    with_step!(step, STEP => {
+        let x = &x.as_chunks::<STEP>().0[..n];
+        for j in 0..n {
+            f(j, x[j][0]);
+        }
+    } else {
+        x.iter().step_by(step).take(n).enumerate().for_each(|(j, &x)| f(j, x));
+    });
+}
+
+/// Calls `f(j, [x[j * step], x[j * step + apart], x[j * step + 2 * apart]])` for all `j < n`; false, without a call, where
+/// the step is none of the usual ones.
+#[inline(always)]
+pub fn each_three<T: Copy>(x: &[T], [step, apart]: [usize; 2], n: usize, mut f: impl FnMut(usize, [T; 3])) -> bool {
+    with_step!(step, STEP => {
+        let a = &x.as_chunks::<STEP>().0[..n];
+        let b = &x[apart..].as_chunks::<STEP>().0[..n];
+        let c = &x[2 * apart..].as_chunks::<STEP>().0[..n];
+        for j in 0..n {
+            f(j, [a[j][0], b[j][0], c[j][0]]);
+        }
+        true
+    } else { false })
+}
+
+/// [`each_three`] of two.
+#[inline(always)]
+pub fn each_two<T: Copy>(x: &[T], [step, apart]: [usize; 2], n: usize, mut f: impl FnMut(usize, [T; 2])) -> bool {
+    with_step!(step, STEP => {
+        let a = &x.as_chunks::<STEP>().0[..n];
+        let b = &x[apart..].as_chunks::<STEP>().0[..n];
+        for j in 0..n {
+            f(j, [a[j][0], b[j][0]]);
+        }
+        true
+    } else { false })
 }
 
 /// Elements of a chunk of whole lines of `width`, of which each costs about `work` element steps.

@@ -6,7 +6,7 @@ use tensor_aten::Tensor;
 use tensor_aten::kernels::PoolShape;
 use tensor_core::{Element, Result, check, check_index};
 
-use super::lines::{Stage, Steps, chunk, each_step};
+use super::lines::{Stage, Steps, chunk, each_step, each_three, each_two};
 use super::windows::Windows;
 use super::{slice, slice_mut};
 use crate::isa::Isa;
@@ -17,6 +17,23 @@ use crate::simd::{Arith, Ordered, Real, Value};
 #[inline(always)]
 fn beats<T: Real>(v: T, best: T) -> bool {
     (v > best) | v.is_nan()
+}
+
+/// The larger one of `best` and of `x`, and its place, one after the other. All is read before the choice: a choice of what
+/// is read becomes one of addresses, which is slow. So is a store of some lanes, after which the next load waits: the larger
+/// value is no choice of whether to store.
+#[inline(always)]
+fn larger<T: Ordered, const N: usize>(
+    (mut best, mut place): (T::Op, i32),
+    x: [T; N],
+    places: [i32; N],
+) -> (T::Op, i32) {
+    for k in 0..N {
+        let v = x[k].up();
+        place = if beats(v, best) { places[k] } else { place };
+        best = v.maximum(best);
+    }
+    (best, place)
 }
 
 /// The largest elements so far of some windows, and where they are, counted from a place of each window.
@@ -47,14 +64,40 @@ impl<T: Ordered> Best<T> {
             step,
             n,
             #[inline(always)]
-            move |j, x| {
-                // All is read before the choice: a choice of what is read becomes one of addresses, which is slow.
-                let (v, value, place, new) = (x.up(), values[j], places[j], at);
-                let better = beats(v, value);
-                values[j] = if better { v } else { value };
-                places[j] = if better { new } else { place };
-            },
+            move |j, x| (values[j], places[j]) = larger((values[j], places[j]), [x], [at]),
         );
+    }
+
+    /// [`Best::take`] of a line of the windows, the usual numbers of elements at once.
+    #[inline(always)]
+    fn take_line(&mut self, stage: &Stage<T>, steps: &Steps, at: i32) {
+        let n = self.values.len();
+        let (values, places) = (&mut self.values[..n], &mut self.places[..n]);
+        let (distances, apart) = ([steps.stride, steps.dilation], steps.dilation as i32);
+        let taken = match steps.kernel {
+            2 => each_two(
+                stage.from(0),
+                distances,
+                n,
+                #[inline(always)]
+                move |j, x| (values[j], places[j]) = larger((values[j], places[j]), x, [at, at + apart]),
+            ),
+            3 => each_three(
+                stage.from(0),
+                distances,
+                n,
+                #[inline(always)]
+                move |j, x| {
+                    (values[j], places[j]) = larger((values[j], places[j]), x, [at, at + apart, at + 2 * apart])
+                },
+            ),
+            _ => false,
+        };
+        if !taken {
+            for k in 0..steps.kernel {
+                self.take(stage.from(k * steps.dilation), steps.stride, at + k as i32 * apart);
+            }
+        }
     }
 
     /// Writes the elements, and their places from `first` on, `step` more from one to the next.
@@ -112,10 +155,7 @@ pub fn max_pool<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tenso
                     best.reset(&firsts);
                     lines_of(s, window, &windows, |line| {
                         stage.put(&x[line..line + s.image[2]]);
-                        for k in 0..steps.kernel {
-                            let offset = k * steps.dilation;
-                            best.take(stage.from(offset), steps.stride, (line - first + offset) as i32);
-                        }
+                        best.take_line(stage, steps, (line - first) as i32);
                     });
                     best.store(values, indices, first as i64 - steps.padding as i64, steps.stride as i64);
                     continue;
