@@ -1,12 +1,12 @@
-//! `columns(x) = w.t() @ y`, added up where windows overlap. With steps of 1 that is a convolution of `y` with the weights
-//! turned around, which needs no adding up.
+//! The adjoint: through [`direct`](super::direct), or as `columns(x) = w.t() @ y`, added up where windows overlap. With steps of 1
+//! that is a convolution of `y` with the weights turned around, which needs no adding up.
 
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, group_channels, images, positions, scatter, taps};
 use super::direct::{self, Weights};
 use super::geometry::Plan;
-use super::{Conv, MatMut, forward, multiply, scratch};
+use super::{Conv, MatMut, divisor, forward, multiply, scratch};
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
 
@@ -39,11 +39,6 @@ fn turned_weights<T: Conv>(s: &ConvShape, w: &[T], out: &mut [T]) {
             }
         }
     }
-}
-
-/// The largest divisor of `n` that is at most `most`.
-fn divisor(n: usize, most: usize) -> usize {
-    (1..=most.clamp(1, n.max(1))).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
 }
 
 /// The images whose windows made the results.

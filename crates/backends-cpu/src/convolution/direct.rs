@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::geometry::{Layout, Plan, Results};
 use super::lanes::{Row, copy_line, positions_tile, with_tile};
-use super::{BLOCK, Conv, MatMut, scratch};
+use super::{BLOCK, Conv, MatMut, divisor, scratch};
 use crate::isa::Isa;
 use crate::loops::views::par_rows;
 
@@ -86,11 +86,6 @@ impl<'a, T: Conv> Packed<'a, T> {
         let at = group * self.outs.div_ceil(self.panel) + first / self.panel;
         (&self.elements[at * len..][..len], panel_width(self.outs - first, self.panel))
     }
-}
-
-/// The largest divisor of `n` that is at most `most`.
-fn divisor(n: usize, most: usize) -> usize {
-    (1..=most.clamp(1, n.max(1))).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
 }
 
 /// What a task makes.

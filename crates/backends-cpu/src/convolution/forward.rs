@@ -1,4 +1,4 @@
-//! `y = w @ columns(x)`, a block of positions at a time.
+//! The forward pass: through [`direct`](super::direct), or as `y = w @ columns(x)`, a block of positions at a time.
 
 use tensor_aten::kernels::ConvShape;
 

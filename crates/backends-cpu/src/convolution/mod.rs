@@ -34,7 +34,7 @@ use crate::loops::views::{Locked, lock};
 use crate::loops::{MatMut, MatRef};
 use crate::simd::Arith;
 
-/// Elements of scratch that a block of columns takes, about: half of a second-level cache.
+/// Elements of scratch that a block of columns or a layout takes, about: half of a second-level cache.
 const BLOCK: usize = 128 * 1024;
 
 /// An element type that is convolved in itself.
@@ -45,6 +45,11 @@ impl<T: Gemm<Op = T> + Arith> Conv for T {}
 fn multiply<I: Isa, T: Conv>(a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T, c: MatMut<'_, T>) {
     let done = crate::gemm::gemm::<I, T>(T::ONE, a, b, beta, c);
     debug_assert!(done.is_ok(), "the matrices of a convolution do not fit");
+}
+
+/// The largest divisor of `n` that is at most `most`.
+fn divisor(n: usize, most: usize) -> usize {
+    (1..=most.clamp(1, n.max(1))).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
 }
 
 /// The elements of a contiguous input, as many as expected.
