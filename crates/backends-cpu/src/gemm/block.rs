@@ -78,7 +78,7 @@ impl<U: Units> Stretch<'_, U> {
     /// The panel of the columns `j..j + cols`, and the distance of its steps.
     #[inline(always)]
     fn panel<const L: usize>(&self, stays: bool, j: usize, cols: usize) -> (*const U::Unit, usize) {
-        if stays && cols % L == 0 {
+        if stays && cols.is_multiple_of(L) {
             (self.b.as_ptr().wrapping_add(j).cast(), self.b.row_stride() as usize)
         } else {
             (self.room.panels.wrapping_add(j * self.steps()), if cols > L { 2 * L } else { L })
@@ -97,7 +97,7 @@ impl<U: Units> Stretch<'_, U> {
             let depth = some.min(k - start);
             for j in (0..n).step_by(2 * L) {
                 let cols = (2 * L).min(n - j);
-                if stays && cols % L == 0 {
+                if stays && cols.is_multiple_of(L) {
                     continue;
                 }
                 let at = start as isize * b.row_stride() + j as isize * b.col_stride();
@@ -193,7 +193,7 @@ impl<U: Units> Stretch<'_, U> {
         let mut strip = (self.room.strip.cast_const(), 0);
         // For a single vector a strip stays where it is, unless its rows lie in the same cache sets.
         let near = const { H == R } && U::as_is() && strides.1 == 1 && rows == R && n <= L;
-        let near = near && strides.0 as usize * size_of::<U::Unit>() % 4096 != 0;
+        let near = near && !(strides.0 as usize * size_of::<U::Unit>()).is_multiple_of(4096);
         if near {
             strip = (a.as_ptr().cast(), strides.0);
         } else {

@@ -66,7 +66,7 @@ unsafe fn body<U: Units, const W: usize>(
                             rows.map(|row| std::array::from_fn(|j| U::gather(row.add((q + j) * U::GROUP), 1)));
                         for (j, turned) in transposed(block).into_iter().enumerate() {
                             let to = to.add((q + j) * W + first);
-                            if W % 4 == 0 || first + 4 <= W {
+                            if W.is_multiple_of(4) || first + 4 <= W {
                                 to.cast::<[U::Unit; 4]>().write(turned);
                             } else {
                                 (0..W % 4).for_each(|i| to.add(i).write(turned[i]));

@@ -119,6 +119,7 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
 /// # Safety
 /// As of [`tile`].
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
     sums: [[[T::Op; L]; V]; R],
     update: Update<T::Op>,
