@@ -109,7 +109,6 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     pitch: usize,
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
-    each!(m < M => each!(n < N => sums[m][n] = Lanes([bias[m]; L])));
     for row in rows {
         let (w, x) = (&w[row.weight as usize], x[row.at as usize..][..N * L].as_chunks::<L>().0);
         let x: [_; N] = std::array::from_fn(
@@ -120,7 +119,7 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     }
     each!(m < M => if let Some(out) = out.get_mut(m * pitch..).and_then(|out| out.get_mut(..N * L)) {
         let out = out.as_chunks_mut::<L>().0;
-        each!(n < N => out[n] = sums[m][n].0);
+        each!(n < N => out[n] = sums[m][n].mul_accumulate::<I>(T::ONE, Lanes([bias[m]; L])).0);
     });
 }
 

@@ -154,6 +154,9 @@ fn every_way_to_split_agrees_with_the_definition() {
         shape([3, 4, 4, 8], [1, 9, 10], [1, 5, 5], [1, 2, 1], [0, 2, 2], [1, 1, 2]),
         shape([2, 5, 5, 5], [4, 5, 6], [3, 2, 3], [2, 1, 1], [1, 0, 1], [1, 2, 1]),
         shape([2, 1, 3, 2], [5, 6, 7], [3, 3, 3], [2, 2, 2], [1, 1, 1], [1, 1, 1]),
+        // planes of results that see no plane of the image, and the other way round
+        shape([2, 1, 3, 2], [2, 6, 7], [2, 3, 3], [1, 1, 1], [3, 1, 1], [1, 1, 1]),
+        shape([2, 2, 4, 2], [7, 6, 7], [1, 3, 3], [3, 2, 1], [0, 1, 1], [1, 1, 1]),
     ];
     for s in shapes {
         agrees::<f32>(&s);
