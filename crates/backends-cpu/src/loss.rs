@@ -132,7 +132,7 @@ fn softplus<I: Isa, T: RealFloating>(x: T::Op) -> T::Op {
 
 elementwise! {
     /// `log(1 + exp(-target * x))`, with steps rounded as PyTorch's operators do: it overflows where they do.
-    pub fn soft_margin_loss<T: RealFloating>(x: T, target: T) -> T {
+    pub fn soft_margin_loss<T: (RealFloating)>(x: T, target: T) -> T {
         let product = T::down(target.up().neg().mul(x.up())).up();
         T::down(T::down(product.exp::<I>()).up().log1p::<I>())
     }
@@ -144,14 +144,14 @@ elementwise! {
     }
 
     /// `(1 - target) * x + log(1 + exp(-x))`, with steps rounded as PyTorch's operators do.
-    pub fn logits_loss<T: RealFloating>(x: T, target: T) -> T {
+    pub fn logits_loss<T: (RealFloating)>(x: T, target: T) -> T {
         let round = |x: T::Op| T::down(x).up();
         let (x, target) = (x.up(), target.up());
         let log = round(softplus::<I, T>(x.neg()));
         T::down(round(round(T::Op::ONE.sub(target)).mul(x)).add(log))
     }
     /// `(1 - target) * x + ((weight - 1) * target + 1) * log(1 + exp(-x))`; inputs: x, target, weight.
-    pub fn weighted_logits_loss<T: RealFloating>(x: T, target: T, weight: T) -> T {
+    pub fn weighted_logits_loss<T: (RealFloating)>(x: T, target: T, weight: T) -> T {
         let round = |x: T::Op| T::down(x).up();
         let (x, target, one) = (x.up(), target.up(), T::Op::ONE);
         let weight = round(round(round(weight.up().sub(one)).mul(target)).add(one));

@@ -46,6 +46,9 @@ pub use matrix::{MatMut, MatRef};
 /// The inputs come before the `;`, the numbers of the call (`iter.param(0)`, `param(1)`, ..) after it; both lists may be
 /// empty. The body sees the level as `I`. It should be free of branches, so that it vectorises; where that leaves rare inputs
 /// out, `else if condition { body for any input }` after it stands in for groups that hold one.
+///
+/// Where `T` is f16 the body runs on f32, and the result is rounded to f16. A body that rounds in between, with `T::down`, must see
+/// f16: write its bound in parentheses, `T: (RealFloating)`.
 #[macro_export]
 macro_rules! elementwise {
     () => {};

@@ -1,7 +1,7 @@
 //! Writes past the caches, for outputs that are too large to be read again from them.
 
-/// Bytes of an output that does not stay in the caches.
-pub const STREAM: usize = 32 << 20;
+/// Bytes of an output that does not stay in the caches of a core, and in few shared ones.
+pub const STREAM: usize = 16 << 20;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

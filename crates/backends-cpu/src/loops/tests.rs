@@ -2,10 +2,12 @@
 
 use tensor_core::iter::IterConfig;
 use tensor_core::strides::{self, Dims};
-use tensor_core::{Bool, DType, Element, Result, Scalar, Storage, TensorImpl, TensorRef};
+use tensor_core::{Bool, DType, Element, Result, Scalar, Storage, TensorImpl, TensorRef, f16};
 
+use super::stream::STREAM;
 use super::views::{lock, par_chunks, par_rows, par_rows2};
 use crate::isa::{Baseline, Level, level};
+use crate::simd::{Arith, Floating, Ordered};
 use crate::{elementwise, with_level};
 
 elementwise! {
@@ -13,6 +15,8 @@ elementwise! {
     fn less<>(a: f64, b: f64) -> Bool { Bool::new(a < b) }
     fn iota<>() -> i64 { 7 }
     fn both<>(a: f32) -> (f32, i32) { (a * 2.0, a as i32) }
+    fn scaled<T: Floating>(a: T, b: T; scale: T::Op) -> T { T::down(a.up().mul(scale).add(b.up())) }
+    fn above<T: Ordered>(a: T, b: T) -> Bool { Bool::new(a.up() > b.up()) }
     fn twice_c<>(a: tensor_core::Complex64) -> tensor_core::Complex64 { a + a }
 }
 
@@ -51,6 +55,52 @@ fn every_length_is_right_in_place_and_not() {
         assert_eq!(values::<f32>(&a), expected);
         run(&a, &a, &a, -1.0).unwrap();
         assert!(values::<f32>(&a).iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn large_outputs_are_written_whole_and_nothing_beyond() {
+    let n = STREAM / 4 + 13;
+    let (a, b) = (dense(ramp(n), &[n as i64]), dense(vec![0.5f32; n], &[n as i64]));
+    for offset in [0, 3, 16] {
+        let storage = Storage::from_vec(vec![-7f32; n + 40]);
+        run(&view(&storage, DType::F32, &[n as i64], &[1], offset), &a, &b, 2.0).unwrap();
+        let all = values::<f32>(&view(&storage, DType::F32, &[n as i64 + 40], &[1], 0));
+        let (before, rest) = all.split_at(offset as usize);
+        let (written, after) = rest.split_at(n);
+        assert!(before.iter().chain(after).all(|&v| v == -7.0));
+        assert!(written.iter().enumerate().all(|(i, &v)| v == i as f32 - 3.0 + 1.0));
+    }
+    let (twice, whole) = (dense(vec![0f32; n], &[n as i64]), dense(vec![0i32; n], &[n as i64]));
+    let iter = IterConfig::new()
+        .check_all_same_dtype(false)
+        .output(Some(&twice))
+        .output(Some(&whole))
+        .input(&a)
+        .build()
+        .unwrap();
+    with_level!(I => both::<I>(&iter)).unwrap();
+    let (twice, whole) = (values::<f32>(&twice), values::<i32>(&whole));
+    assert!(twice.iter().zip(&whole).enumerate().all(|(i, (t, w))| *t == 2.0 * (i as f32 - 3.0) && *w == i as i32 - 3));
+}
+
+#[test]
+fn halves_are_computed_as_floats_and_rounded_once() {
+    for n in [1usize, 9, 1023, 1024, 1025, 40_000] {
+        let size = [n as i64];
+        let x: Vec<f16> = (0..n).map(|i| f16::from_f32((i * 37 % 2039) as f32 * 0.01 - 9.0)).collect();
+        let y: Vec<f16> = (0..n).map(|i| f16::from_f32((i * 11 % 509) as f32 * 0.03 - 7.0)).collect();
+        let (a, b) = (dense(x.clone(), &size), dense(y.clone(), &size));
+        let mask = dense(vec![Bool::new(false); n], &size);
+        let iter = IterConfig::comparison_op(Some(&mask), &a, &b).build().unwrap();
+        with_level!(I => above::<I, f16>(&iter)).unwrap();
+        assert!(values::<Bool>(&mask).iter().zip(x.iter().zip(&y)).all(|(m, (x, y))| m.get() == (x > y)));
+        // In place: the output is an input.
+        let mut iter = IterConfig::binary_op(Some(&a), &a, &b).build().unwrap();
+        iter.set_params(&[Scalar::Float(1.5)]);
+        with_level!(I => scaled::<I, f16>(&iter)).unwrap();
+        let expected = x.iter().zip(&y).map(|(x, y)| f16::from_f32(x.to_f32() * 1.5 + y.to_f32()));
+        assert_eq!(values::<f16>(&a), expected.collect::<Vec<_>>());
     }
 }
 

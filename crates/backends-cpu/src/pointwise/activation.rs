@@ -57,7 +57,8 @@ elementwise! {
         // But for f64, PyTorch's is no number at either infinity.
         let odd = T::DTYPE != DType::F64;
         let x = if odd & !x.is_finite() { c!(f64::NAN) } else { x };
-        T::down(x.mul(x.normal_cdf::<I>()))
+        // Twice the product, then half: it overflows where PyTorch's does.
+        T::down(x.add(x).mul(x.normal_cdf::<I>()).mul(c!(0.5)))
     }
     // (1 + tanh(y)) / 2 is sigmoid(2 y), which needs no second branch near 0.
     fn gelu_tanh<T: RealFloating>(x: T) -> T {

@@ -5,7 +5,7 @@ use crate::simd::{Arith, Math, RealFloating, RealMath};
 
 elementwise! {
     /// `(a - b)^2`
-    pub fn mse_loss<T: RealFloating>(a: T, b: T) -> T {
+    pub fn mse_loss<T: (RealFloating)>(a: T, b: T) -> T {
         let d = T::down(a.up().sub(b.up())).up();
         T::down(d.mul(d))
     }
