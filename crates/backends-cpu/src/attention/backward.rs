@@ -61,13 +61,13 @@ pub fn backward<I: Isa, T: Attend, const L: usize>(
     let mut finals = Vec::new();
     let outputs = dq.matrices_mut()?.into_iter().zip(dk.matrices_mut()?).zip(dv.matrices_mut()?);
     for (head, ((dq, dk), dv)) in outputs.enumerate() {
-        let shares = dk.row_blocks(share).zip(dv.row_blocks(share)).enumerate();
+        let shares = dk.row_blocks(share).zip(dv.row_blocks(share));
         if parts == 1 {
             let mut dq = Some(dq);
-            tasks.extend(shares.filter_map(|(_, (dk, dv))| Some(Task { head, begin: 0, dq: dq.take()?, dk, dv })));
+            tasks.extend(shares.filter_map(|(dk, dv)| Some(Task { head, begin: 0, dq: dq.take()?, dk, dv })));
             continue;
         }
-        for (part, (dk, dv)) in shares {
+        for (part, (dk, dv)) in shares.enumerate() {
             let dq = MatMut::row_major(sums.next().unwrap_or_default(), queries, depth)?;
             tasks.push(Task { head, begin: part * share, dq, dk, dv });
         }

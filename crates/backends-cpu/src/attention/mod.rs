@@ -197,9 +197,10 @@ impl<T: Attend> Head<'_, T> {
         }
         for (g, &limit) in limits.get().iter().enumerate() {
             let query = block.first + g * 2 * L;
-            for k in (query + 1).saturating_sub(start)..limit {
+            let begin = (query + 1).saturating_sub(start).min(limit);
+            for (k, row) in (begin..limit).zip(&mut scores[begin..limit]) {
                 let hidden = (start + k - query).min(2 * L);
-                scores[k][g * 2 * L..][..hidden].fill(T::LOWEST);
+                row[g * 2 * L..][..hidden].fill(T::LOWEST);
             }
         }
     }

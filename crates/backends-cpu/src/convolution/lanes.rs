@@ -177,8 +177,8 @@ pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     if from.len() != n || whole::<T, 16>(out, from) || whole::<T, 8>(out, from) || whole::<T, 4>(out, from) {
         return;
     }
-    for i in 0..n {
-        out[i] = from[i];
+    for (out, from) in out.iter_mut().zip(from) {
+        *out = *from;
     }
 }
 

@@ -344,8 +344,8 @@ fn turn_four<T: Conv, const N: usize, const L: usize>(rows: [&[T]; 4], c: usize,
         to[3 * width..3 * width + 4].copy_from_slice(&[a[3], b[3], d[3], e[3]]);
     }
     for (i, out) in rest.iter_mut().enumerate() {
-        for r in 0..4 {
-            out.as_flattened_mut()[c + r] = rows[r].1[i];
+        for (out, row) in out.as_flattened_mut()[c..].iter_mut().zip(&rows) {
+            *out = row.1[i];
         }
     }
 }

@@ -128,7 +128,7 @@ fn same_bits<T: Gemm>(shape: [usize; 3]) {
         (0..len).map(|_| next()).collect()
     };
     let (a, b) = (fill(m * k), fill(k * n));
-    let mut run = |threads: usize| {
+    let run = |threads: usize| {
         set_num_threads(threads);
         let mut c = vec![T::zeroed(); m * n];
         let (a, b) = (MatRef::row_major(&a, m, k).unwrap(), MatRef::row_major(&b, n, k).unwrap().t());

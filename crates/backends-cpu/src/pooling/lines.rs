@@ -100,8 +100,8 @@ macro_rules! with_step {
 pub fn each_step<T: Copy>(x: &[T], step: usize, n: usize, mut f: impl FnMut(usize, T)) {
     with_step!(step, STEP => {
         let x = &x.as_chunks::<STEP>().0[..n];
-        for j in 0..n {
-            f(j, x[j][0]);
+        for (j, x) in x.iter().enumerate() {
+            f(j, x[0]);
         }
     } else {
         x.iter().step_by(step).take(n).enumerate().for_each(|(j, &x)| f(j, x));

@@ -39,8 +39,8 @@ pub fn zip<O: Copy, const L: usize>(mut x: [O; L], y: [O; L], f: impl Fn(O, O) -
 /// `f` of the elements of a vector.
 #[inline(always)]
 pub fn map<O: Copy, const L: usize>(mut x: [O; L], f: impl Fn(O) -> O) -> [O; L] {
-    for l in 0..L {
-        x[l] = f(x[l]);
+    for x in &mut x {
+        *x = f(*x);
     }
     x
 }

@@ -56,8 +56,8 @@ fn put_tail<T: RealFloating, const L: usize>(row: &mut [T], tail: [T::Op; L]) {
 /// The last `n` elements of a vector, and neutral ones before them.
 #[inline(always)]
 fn last<O: RealMath, const L: usize>(mut x: [O; L], n: usize, neutral: O) -> [O; L] {
-    for l in 0..L {
-        x[l] = if l + n < L { neutral } else { x[l] };
+    for (l, x) in x.iter_mut().enumerate() {
+        *x = if l + n < L { neutral } else { *x };
     }
     x
 }
