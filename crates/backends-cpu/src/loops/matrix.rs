@@ -294,7 +294,8 @@ impl<'a, T> MatMut<'a, T> {
         T: Send + Sync,
     {
         let matrix = self.matrix;
-        let (down, across) = (matrix.rows.div_ceil(rows.max(1)), matrix.cols.div_ceil(cols.max(1)));
+        let (rows, cols) = (rows.max(1), cols.max(1));
+        let (down, across) = (matrix.rows.div_ceil(rows), matrix.cols.div_ceil(cols));
         parallel_for(down * across, 1, |begin, end| {
             for block in begin..end {
                 let (i, j) = (block / across * rows, block % across * cols);

@@ -167,7 +167,7 @@ fn each_block<I: Isa, T: RealFloating>(
         );
         return Ok(());
     }
-    let width = (BLOCK / r).next_multiple_of(COLUMNS);
+    let width = (BLOCK / r).max(1).next_multiple_of(COLUMNS);
     MatMut::row_major(out, a * r, b)?.par_blocks(r, width, |row, column, out| {
         I::run(
             #[inline(always)]

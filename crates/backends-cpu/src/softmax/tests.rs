@@ -58,7 +58,8 @@ fn check<I: Isa, T: RealFloating>(sizes: &[i64], tolerance: f64) {
 fn check_all<I: Isa>() {
     // Rows shorter than a vector, with and without a rest, longer than a block; many planes and few, wide ones.
     let rows: [&[i64]; 8] = [&[3, 1], &[2, 5], &[3, 16], &[2, 33], &[2, 64], &[1, 100], &[2, 2049], &[1, 5000]];
-    let planes: [&[i64]; 6] = [&[1, 1, 3], &[2, 7, 5], &[9, 3, 2], &[2, 300, 70], &[1, 40, 1000], &[1, 2, 20000]];
+    let planes: [&[i64]; 7] =
+        [&[1, 40_003, 3], &[1, 1, 3], &[2, 7, 5], &[9, 3, 2], &[2, 300, 70], &[1, 40, 1000], &[1, 2, 20000]];
     for sizes in rows.into_iter().chain(planes) {
         check::<I, f32>(sizes, 3e-6 * sizes[1] as f64);
         check::<I, f64>(sizes, 1e-14 * sizes[1] as f64);
