@@ -10,11 +10,11 @@ use super::panels::{
     LANES, Lanes, ROWS, columns_by_panel, pack, pair, panel_by_rows, rows_by_panel, set_pair, take_panel, unpack,
     zip_pairs,
 };
-use super::scratch::take;
-use super::{Attend, Block, Head, KEYS, Limits, Problem, Rows, SOFTMAX, TASKS, par_each, scratch};
+use super::{Attend, Block, Head, KEYS, Limits, Problem, Rows, SOFTMAX, TASKS, par_each};
 use crate::isa::Isa;
+use crate::loops::scratch::split_off;
 use crate::loops::views::{View, ViewMut};
-use crate::loops::{MatMut, fold2};
+use crate::loops::{MatMut, fold2, scratch};
 
 /// What the way back gets beside the inputs of the way forth: the result's gradient, the result and the logarithms.
 pub struct Given<'a, T> {
@@ -170,14 +170,14 @@ fn differentiate<I: Isa, T: Attend, const L: usize>(head: &Head<'_, T>, given: &
             let mut packed = Packed {
                 queries: take_panel(&mut rest, depth),
                 grads: take_panel(&mut rest, depth),
-                query_rows: take(&mut rest, LANES * pitch),
-                grad_rows: take(&mut rest, LANES * pitch),
+                query_rows: split_off(&mut rest, LANES * pitch),
+                grad_rows: split_off(&mut rest, LANES * pitch),
                 logarithms: [T::ZERO; LANES],
                 dots: [T::ZERO; LANES],
             };
             let query_sums = take_panel(&mut rest, depth);
             let (weights, slopes) = (take_panel(&mut rest, KEYS), take_panel(&mut rest, KEYS));
-            let (key_sums, value_sums) = (take(&mut rest, keys * pitch), take(&mut rest, keys * pitch));
+            let (key_sums, value_sums) = (split_off(&mut rest, keys * pitch), split_off(&mut rest, keys * pitch));
             let rows = rest;
             key_sums.fill(T::ZERO);
             value_sums.fill(T::ZERO);

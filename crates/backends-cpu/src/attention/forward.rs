@@ -3,9 +3,10 @@
 use tensor_core::Result;
 
 use super::panels::{LANES, Lanes, ROWS, columns_by_panel, pack, pair, set_pair, take_panel, unpack, zip_pairs};
-use super::{Attend, Block, Head, KEYS, Problem, SOFTMAX, par_each, round, scratch};
+use super::{Attend, Block, Head, KEYS, Problem, SOFTMAX, par_each, round};
 use crate::isa::Isa;
 use crate::loops::MatMut;
+use crate::loops::scratch;
 use crate::loops::views::ViewMut;
 
 /// Queries from `first` on of head `head`, and where their results go.

@@ -9,7 +9,6 @@ mod backward;
 mod few;
 mod forward;
 mod panels;
-mod scratch;
 #[cfg(test)]
 mod tests;
 

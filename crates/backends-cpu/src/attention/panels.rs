@@ -8,9 +8,9 @@
 
 use std::ops::Range;
 
-use super::scratch::take;
 use super::{Attend, Rows};
 use crate::isa::Isa;
+use crate::loops::scratch::split_off;
 use crate::rows::zip;
 
 /// Queries of a panel. A multiple of every pair's width.
@@ -28,7 +28,7 @@ pub type Pair<T, const L: usize> = [[T; L]; 2];
 /// Takes a panel of some rows off a slice.
 #[inline(always)]
 pub fn take_panel<'a, T>(rest: &mut &'a mut [T], rows: usize) -> &'a mut [Lanes<T>] {
-    take(rest, rows * LANES).as_chunks_mut().0
+    split_off(rest, rows * LANES).as_chunks_mut().0
 }
 
 /// Pair `g` of a row.
@@ -238,7 +238,7 @@ pub fn unpack<T: Attend>(panel: &[Lanes<T>], first: usize, rows: &mut [T]) {
         }
     }
     let mut rows = rows;
-    let [r0, r1, r2, r3] = [(); ROWS].map(|()| take(&mut rows, cols).as_chunks_mut::<ROWS>().0);
+    let [r0, r1, r2, r3] = [(); ROWS].map(|()| split_off(&mut rows, cols).as_chunks_mut::<ROWS>().0);
     for ((((from, r0), r1), r2), r3) in quads.iter().zip(r0).zip(r1).zip(r2).zip(r3) {
         let [a, b, c, d]: [&[T; ROWS]; ROWS] = from.each_ref().map(|lanes| &lanes.as_chunks().0[at]);
         *r0 = [a[0], b[0], c[0], d[0]];

@@ -6,8 +6,9 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{self, Block, block_positions, depth, group_channels, images, positions, scatter, taps};
 use super::direct::{self, Weights};
 use super::geometry::Plan;
-use super::{Conv, MatMut, divisor, forward, multiply, scratch};
+use super::{Conv, MatMut, divisor, forward, multiply};
 use crate::isa::Isa;
+use crate::loops::scratch;
 use crate::loops::views::par_rows;
 
 /// The geometry with images and results exchanged, for steps of 1.

@@ -3,12 +3,13 @@
 
 use tensor_aten::kernels::ConvShape;
 
+use super::Conv;
 use super::columns::{group_channels, taps};
 use super::geometry::{Layout, Plan};
 use super::lanes::{copy_line, dots};
-use super::{Conv, scratch};
 use crate::isa::Isa;
 use crate::loops::fold;
+use crate::loops::scratch;
 use crate::loops::views::par_rows;
 
 /// True for convolutions of one channel a group. Where channels come last, for those with one result a group.

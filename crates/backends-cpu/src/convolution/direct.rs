@@ -10,8 +10,9 @@ use std::ops::Range;
 
 use super::geometry::{Layout, Plan, Results};
 use super::lanes::{Row, copy_line, positions_tile, with_tile};
-use super::{BLOCK, Conv, MatMut, divisor, scratch};
+use super::{BLOCK, Conv, MatMut, divisor};
 use crate::isa::Isa;
+use crate::loops::scratch;
 use crate::loops::views::par_rows;
 
 /// Multiplications that are worth a task.

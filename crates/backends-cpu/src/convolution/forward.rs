@@ -5,8 +5,9 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
 use super::direct::{self, Weights};
 use super::geometry::Plan;
-use super::{Conv, MatMut, MatRef, depthwise, multiply, scratch};
+use super::{Conv, MatMut, MatRef, depthwise, multiply};
 use crate::isa::Isa;
+use crate::loops::scratch;
 use crate::loops::views::par_rows;
 use crate::parallel::get_num_threads;
 

@@ -19,7 +19,6 @@ mod direct;
 mod forward;
 mod geometry;
 mod lanes;
-mod scratch;
 #[cfg(test)]
 mod tests;
 mod weight;

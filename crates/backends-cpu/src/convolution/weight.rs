@@ -10,8 +10,9 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
 use super::geometry::{Layout, Part, Plan, Results};
 use super::lanes::{Row, channels_tile, with_tile};
-use super::{BLOCK, Conv, MatMut, depthwise, multiply, scratch};
+use super::{BLOCK, Conv, MatMut, depthwise, multiply};
 use crate::isa::Isa;
+use crate::loops::scratch;
 use crate::loops::views::{par_chunks, par_rows};
 use crate::parallel::{GRAIN, parallel_reduce};
 

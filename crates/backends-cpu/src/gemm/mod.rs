@@ -32,7 +32,6 @@ mod others;
 mod pack;
 mod pairs;
 mod product;
-mod scratch;
 #[cfg(test)]
 mod tests;
 mod tile;

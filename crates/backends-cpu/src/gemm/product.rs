@@ -3,10 +3,9 @@
 use std::any::TypeId;
 
 use super::block::{self, Packed};
-use super::scratch;
 use super::tile::{Place, Update, update_row};
 use super::units::Units;
-use crate::loops::{MatMut, MatRef};
+use crate::loops::{MatMut, MatRef, scratch};
 use crate::parallel::{get_num_threads, in_parallel_region};
 use crate::simd::{Arith, Value};
 
@@ -89,7 +88,8 @@ fn one<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
     let packed = ((panels + steps * R) * size_of::<U::Unit>()).next_multiple_of(64);
     let sums = if apart { rows * cols * size_of::<U::Sum>() } else { 0 };
     let place = Place { at: c.as_mut_ptr(), row_stride: c.row_stride(), col_stride: c.col_stride() };
-    scratch::with(packed + sums, |buffer| {
+    scratch::with(packed + sums, |buffer: &mut [u8]| {
+        let buffer = buffer.as_mut_ptr();
         let room = Packed { panels: buffer.cast::<U::Unit>(), strip: buffer.cast::<U::Unit>().wrapping_add(panels) };
         // SAFETY: `room` has a stretch's panels and strip; `place` is `c`, or as large and in the scratch alone; both fit `a`
         // and `b`, whose shapes the caller of `gemm` has seen checked.

@@ -21,6 +21,7 @@ mod fold;
 mod lift;
 mod matrix;
 mod parts;
+pub mod scratch;
 mod split;
 mod stream;
 #[cfg(test)]
