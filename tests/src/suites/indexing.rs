@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tensor_aten::indexing::{IntoIndex, Slice, TensorIndex, slice};
-use tensor_aten::{Arg, Tensor};
+use tensor_aten::{Arg, Tensor, ops};
 use tensor_core::{Bool, DType, Result, Scalar, dispatch};
 use tensor_core::{Element, strides};
 
@@ -117,4 +117,31 @@ fn rust_spellings_of_an_index() {
     same(&x, [true, false, true, true], vec![TensorIndex::Tensor(Arg::Ref(&mask))]);
     same(&x, &mask, vec![TensorIndex::Tensor(Arg::Owned(mask.clone()))]);
     same(&x, (), vec![TensorIndex::Ellipsis]);
+}
+
+/// An index that names whole slices, as an expanded one does, is refused in the words of single elements, before anything is
+/// written.
+#[test]
+fn expanded_indices_out_of_bounds_change_nothing() {
+    let numbers = |x: &Tensor| x.to_vec::<f32>().unwrap();
+    for (dim, sizes, shape) in [(0i64, [2i64, 1], [2i64, 4]), (1, [1, 2], [3, 2])] {
+        let source = counted(&shape, |_| 1.0);
+        for bad in [-1i64, 4] {
+            let index = Tensor::from_vec(vec![0, bad], &sizes).and_then(|index| index.expand(&shape)).unwrap();
+            let (x, out) = (counted(&[3, 4], |i| i as f32), counted(&shape, |_| 7.0));
+            let errors = [
+                ops::gather(&x, dim, &index, false).err(),
+                ops::gather_out(&x, dim, &index, false, &out).err(),
+                ops::scatter_src_(&x, dim, &index, &source).err(),
+                ops::scatter_add_(&x, dim, &index, &source).err(),
+                ops::scatter_add(&x, dim, &index, &source).err(),
+            ];
+            let words =
+                format!("index {bad} is out of bounds for dimension {dim} with size {}", x.sizes()[dim as usize]);
+            for error in errors {
+                assert_eq!(error.map(|error| error.to_string()), Some(words.clone()));
+            }
+            assert!(numbers(&x) == numbers(&counted(&[3, 4], |i| i as f32)) && numbers(&out).iter().all(|&v| v == 7.0));
+        }
+    }
 }

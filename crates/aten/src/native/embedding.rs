@@ -53,7 +53,7 @@ pub fn embedding(
     if !weight.is_meta() {
         let kernel = kernels::indexing(weight.device())?.index.get(weight.dtype(), "index_select")?;
         let (weight, indices) = (weight.pinned(), vector(indices)?);
-        let plan = plan_dim(&weight, 0, &indices, Bounds { wrap: false, refuse: out_of_range_in_self })?;
+        let plan = plan_dim(&weight, 0, &indices, Bounds { wrap: false, refuse: out_of_range_in_self, first: 0 })?;
         kernel(&flat(&result, &[indices.numel(), d])?, &plan)?;
     }
     super::indexing::finish(out, result)

@@ -84,7 +84,8 @@ impl<'a> Rows<'a> {
     fn check(&self) -> Result<()> {
         for (k, index) in self.indices.iter().enumerate() {
             let (lowest, size) = self.bounds(k);
-            check_bounds(index, lowest, size).map_err(|i| (self.plan.bounds.refuse)(i, k, size))?;
+            let bounds = &self.plan.bounds;
+            check_bounds(index, lowest, size).map_err(|i| (bounds.refuse)(i, bounds.first + k, size))?;
         }
         Ok(())
     }

@@ -37,8 +37,8 @@ fn out_of_data_bounds(index: i64, _: usize, size: i64) -> Error {
     Error::runtime(format!("INDICES element is out of DATA bounds, id={index} axis_dim={size}"))
 }
 
-fn out_of_bounds(index: i64, _: usize, size: i64) -> Error {
-    Error::runtime(format!("index {index} is out of bounds for dimension 0 with size {size}"))
+pub(super) fn out_of_bounds(index: i64, dim: usize, size: i64) -> Error {
+    Error::runtime(format!("index {index} is out of bounds for dimension {dim} with size {size}"))
 }
 
 fn out_of_bounds_of_copy(index: i64, _: usize, size: i64) -> Error {
@@ -91,7 +91,7 @@ pub fn index_select(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor) -> R
         let many = self_.dim() > 1 && index.numel() > 0;
         check!(!many || self_.sizes()[d] > 0, "index_select(): self indexing axis dim should be positive");
         let refuse = if many && d == 1 { out_of_data_bounds } else { out_of_range_in_self };
-        let plan = plan_dim(self_, d, index, Bounds { wrap: false, refuse })?;
+        let plan = plan_dim(self_, d, index, Bounds { wrap: false, refuse, first: 0 })?;
         kernels::indexing(self_.device())?.index.get(self_.dtype(), "index_select")?(&slot.tensor, &plan)?;
     }
     slot.finish()
@@ -181,7 +181,7 @@ pub fn index_add(
     let refuse = if self_.dim() > 1 { out_of_bounds } else { out_of_range_in_self };
     into_copy(out, self_, &[index, source], |result| {
         let scaled = if alpha.equals(1.0) { Tensor::clone(source) } else { ops::mul_scalar(source, alpha)? };
-        put_slices(result, d, index, &scaled, true, Bounds { wrap: false, refuse })
+        put_slices(result, d, index, &scaled, true, Bounds { wrap: false, refuse, first: 0 })
     })
 }
 
@@ -235,7 +235,7 @@ pub fn index_copy(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, source
     }
     check_target(out, &[index, source])?;
     into_copy(out, self_, &[index, source], |result| {
-        put_slices(result, d, index, source, false, Bounds { wrap: false, refuse: out_of_bounds_of_copy })
+        put_slices(result, d, index, source, false, Bounds { wrap: false, refuse: out_of_bounds_of_copy, first: 0 })
     })
 }
 
@@ -257,7 +257,14 @@ fn fill_slices(
     };
     check_target(Out::InPlace(&target), &[index])?;
     if !target.is_meta() {
-        put_slices(&target, d, index, &value()?, false, Bounds { wrap: true, refuse: out_of_bounds_of_fill })?;
+        put_slices(
+            &target,
+            d,
+            index,
+            &value()?,
+            false,
+            Bounds { wrap: true, refuse: out_of_bounds_of_fill, first: 0 },
+        )?;
     }
     match out {
         Out::InPlace(target) => {

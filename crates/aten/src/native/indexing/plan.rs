@@ -19,8 +19,10 @@ pub struct Axes {
 pub struct Bounds {
     /// true if negative indices count from the end
     pub wrap: bool,
-    /// the error of an index that is not: the index, the number of its index tensor, the size of its dimension
+    /// the error of an index that is not: the index, the number of its dimension, the size of that
     pub refuse: fn(i64, usize, i64) -> Error,
+    /// the number that the dimension of the first index tensor has in the error
+    pub first: usize,
 }
 
 fn out_of_bounds(index: i64, dim: usize, size: i64) -> Error {
@@ -181,7 +183,7 @@ pub fn plan(x: &Tensor, indices: &[Option<&Tensor>]) -> Result<IndexPlan> {
         indexed: axes(&mut named.iter().copied()),
         after: axes(&mut (first..x.dim()).filter(rest)),
         indices: named.iter().filter_map(|&d| list[d].clone()).collect(),
-        bounds: Bounds { wrap: true, refuse: out_of_bounds },
+        bounds: Bounds { wrap: true, refuse: out_of_bounds, first: 0 },
     };
     check_index!(
         !plan.indexed.sizes.contains(&0) || plan.index_sizes().contains(&0),

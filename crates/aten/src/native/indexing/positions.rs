@@ -69,7 +69,7 @@ fn plan_flat(x: &Tensor, index: &Tensor) -> IndexPlan {
         indexed: Axes { sizes: Dims::from_slice(x.sizes()), strides: Dims::from_slice(&[1]) },
         after: none(),
         indices: [Tensor::clone(index)].into_iter().collect(),
-        bounds: Bounds { wrap: true, refuse: out_of_range },
+        bounds: Bounds { wrap: true, refuse: out_of_range, first: 0 },
     }
 }
 

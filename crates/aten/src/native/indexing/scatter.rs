@@ -4,7 +4,7 @@ use tensor_core::strides::{Dims, show, wrap_dim};
 use tensor_core::{DType, MemoryFormat, Result, Scalar, bail, check, overlap};
 
 use super::as_i64;
-use super::dims::{out_of_range_in_self, plan_dim};
+use super::dims::{out_of_bounds, plan_dim};
 use super::plan::{Bounds, IndexPlan, flat};
 use crate::kernels::{self, Columns, IndexingKernels, ScatterKernel};
 use crate::out::{Out, Spec};
@@ -47,9 +47,9 @@ fn slice_index(sizes: &[i64], d: usize, index: &Tensor) -> Result<Option<Tensor>
     as_i64(&index).map(Some)
 }
 
-/// Plans the slices that [`slice_index`] means. An index out of bounds is refused in other words than elements have.
+/// Plans the slices that [`slice_index`] means.
 fn slice_plan(x: &Tensor, d: usize, index: &Tensor) -> Result<IndexPlan> {
-    plan_dim(x, d, index, Bounds { wrap: false, refuse: out_of_range_in_self })
+    plan_dim(x, d, index, Bounds { wrap: false, refuse: out_of_bounds, first: d })
 }
 
 /// `out[i, j, k] = self[index[i, j, k], j, k]` for dimension 0.
@@ -81,9 +81,8 @@ pub fn gather(out: Out<'_>, self_: &Tensor, dim: i64, index: &Tensor, _sparse_gr
     let slot = out.prepare(0, Spec::like(index.sizes(), self_), &[])?;
     if !slot.is_meta() && index.numel() > 0 {
         let table = kernels::indexing(self_.device())?;
-        if let Some(slices) = slice_index(self_.sizes(), d, index)?
-            && table.index.get(self_.dtype(), "index_select")?(&slot.tensor, &slice_plan(self_, d, &slices)?).is_ok()
-        {
+        if let Some(slices) = slice_index(self_.sizes(), d, index)? {
+            table.index.get(self_.dtype(), "gather_out_cpu")?(&slot.tensor, &slice_plan(self_, d, &slices)?)?;
             return slot.finish();
         }
         let kernel = table.gather.get(self_.dtype(), "gather_out_cpu")?;
@@ -249,9 +248,8 @@ fn write(result: &Tensor, d: usize, index: &Tensor, src: Source<'_>, reduce: Red
     let adds = reduce == Reduce::Add && result.dtype().opmath() == result.dtype();
     if (adds || reduce == Reduce::Assign)
         && let Some(slices) = slice_index(result.sizes(), d, &index)?
-        && table.index_put.get(result.dtype(), name)?(&slice_plan(result, d, &slices)?, &src, adds).is_ok()
     {
-        return Ok(());
+        return table.index_put.get(result.dtype(), name)?(&slice_plan(result, d, &slices)?, &src, adds);
     }
     kernel(&as_at_least_1d(result)?, &dense_index(&index)?, &src, d)
 }
