@@ -116,20 +116,7 @@ fn add_plane<I: Isa, T: Conv, const L: usize>(
                     },
                 );
                 for rows in rows.chunks(ROWS) {
-                    // Rows beyond the last one repeat it; their sums are dropped.
-                    let row = |m: usize| rows[m.min(rows.len() - 1)];
-                    let mut own = [[T::ZERO; L]; ROWS];
-                    for (own, row) in own.iter_mut().zip(rows) {
-                        *own = sums[row.weight as usize];
-                    }
-                    let x = std::array::from_fn(
-                        #[inline(always)]
-                        |m| &laid[row(m).at as usize..][..positions],
-                    );
-                    dots::<I, T, ROWS, L>(x, spread, &mut own);
-                    for (own, row) in own.iter().zip(rows) {
-                        sums[row.weight as usize] = *own;
-                    }
+                    dots::<I, T, ROWS, L>(laid, rows, spread, sums);
                 }
             },
         );

@@ -274,20 +274,18 @@ fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     pitch: usize,
 ) {
     let w = w.as_chunks::<M>().0;
-    let bias = std::array::from_fn(
-        #[inline(always)]
-        |m| bias.get(m).copied().unwrap_or(T::ZERO),
-    );
+    let mut start = [T::ZERO; M];
+    start[..bias.len()].copy_from_slice(bias);
     let end = positions.next_multiple_of(L);
     // Where no plane of the depth is met there are neither rows nor elements.
     let x = |at: usize| x.get(at..).unwrap_or_default();
     let mut at = 0;
     while at + N * L <= end {
-        positions_tile::<I, T, M, N, L>(bias, w, rows, x(at), &mut out[at..], pitch);
+        positions_tile::<I, T, M, N, L>(start, w, rows, x(at), &mut out[at..], pitch);
         at += N * L;
     }
     while at < end {
-        positions_tile::<I, T, M, 1, L>(bias, w, rows, x(at), &mut out[at..], pitch);
+        positions_tile::<I, T, M, 1, L>(start, w, rows, x(at), &mut out[at..], pitch);
         at += L;
     }
 }

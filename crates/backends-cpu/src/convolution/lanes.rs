@@ -2,7 +2,8 @@
 //! ([`channels_tile`]), or are added up at the end ([`dots`]).
 //!
 //! A vector is an array as long as a register, handled as a whole: so LLVM keeps it in one. (Loops over longer arrays are
-//! vectorised after the sums have been given a place in memory, which is ten times slower.)
+//! vectorised after the sums have been given a place in memory, which is ten times slower. Calls have the same effect, and what
+//! lies below `array::from_fn` is called where units are compiled apart: tiles are written with `each!` alone.)
 
 use tensor_core::{DType, Element};
 
@@ -79,7 +80,7 @@ pub(super) use with_tile;
 /// of a tile before it unrolls them, and vectors that a loop has met are in memory.
 macro_rules! each {
     ($i:ident < $n:expr => $body:expr) => {
-        each!(@ $i, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+        $crate::convolution::lanes::each!(@ $i, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
     };
     (@ $i:ident, $n:expr, $body:expr, $($at:literal)*) => {{
         $(if $at < $n {
@@ -88,6 +89,7 @@ macro_rules! each {
         })*
     }};
 }
+pub(super) use each;
 
 /// Which row of weights meets which elements: those from `at` on.
 #[derive(Clone, Copy)]
@@ -111,11 +113,9 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
     for row in rows {
         let (w, x) = (&w[row.weight as usize], x[row.at as usize..][..N * L].as_chunks::<L>().0);
-        let x: [_; N] = std::array::from_fn(
-            #[inline(always)]
-            |n| Lanes(x[n]),
-        );
-        each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], x[n])));
+        let mut vectors = [Lanes::ZERO; N];
+        each!(n < N => vectors[n] = Lanes(x[n]));
+        each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], vectors[n])));
     }
     each!(m < M => if let Some(out) = out.get_mut(m * pitch..).and_then(|out| out.get_mut(..N * L)) {
         let out = out.as_chunks_mut::<L>().0;
@@ -123,51 +123,59 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     });
 }
 
-/// `out[m][j] = sum_p x[rows[m] + p] * y[p][j]` for `M` rows and `N` vectors of `L`, over the positions `p` of the lines, which
-/// `y` has side by side.
+/// `sums[r.weight][j] += sum_p x[r.at + p] * y[p][j]` for up to `M` rows and `N` vectors of `L`, over the positions `p` of the
+/// lines, which `y` has side by side.
 #[inline(always)]
 pub fn channels_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     x: &[T],
-    rows: [usize; M],
+    rows: &[Row],
     y: &[[[T; L]; N]],
     (starts, length): (&[u32], usize),
-) -> [[[T; L]; N]; M] {
-    let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
-    let last = rows.iter().copied().max().unwrap_or(0);
-    for (y, &start) in y.chunks_exact(length.max(1)).zip(starts) {
+    sums: &mut [[[T; L]; N]],
+) {
+    let mut own = [[Lanes::<T, L>::ZERO; N]; M];
+    let (mut at, mut last) = ([0; M], 0);
+    // Rows beyond the last one repeat it; their sums are dropped.
+    each!(m < M => at[m] = rows[m.min(rows.len() - 1)].at as usize);
+    each!(m < M => last = last.max(at[m]));
+    for (i, &start) in starts.iter().enumerate() {
         let start = start as usize;
         if last + start + length > x.len() {
             break;
         }
-        let x: [&[T]; M] = std::array::from_fn(
-            #[inline(always)]
-            |m| &x[rows[m] + start..][..length],
-        );
+        let y = &y[i * length..][..length];
+        let mut lines = [x; M];
+        each!(m < M => lines[m] = &x[at[m] + start..][..length]);
         for p in 0..length {
-            let y: [_; N] = std::array::from_fn(|n| Lanes(y[p][n]));
-            each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(x[m][p], y[n])));
+            let mut vectors = [Lanes::ZERO; N];
+            each!(n < N => vectors[n] = Lanes(y[p][n]));
+            each!(m < M => each!(n < N => own[m][n] = own[m][n].mul_accumulate::<I>(lines[m][p], vectors[n])));
         }
     }
-    let mut out = [[[T::ZERO; L]; N]; M];
-    each!(m < M => each!(n < N => out[m][n] = sums[m][n].0));
-    out
+    each!(m < M => if let Some(row) = rows.get(m) {
+        let sums = &mut sums[row.weight as usize];
+        each!(n < N => sums[n] = own[m][n].mul_accumulate::<I>(T::ONE, Lanes(sums[n])).0);
+    });
 }
 
-/// `sums[m] += x[m] * y`, lane by lane, over `M` rows as long as `y`, whose length is a multiple of `L`.
+/// `sums[r.weight] += x[r.at..] * y`, lane by lane, for up to `M` rows as long as `y`, whose length is a multiple of `L`.
 #[inline(always)]
-pub fn dots<I: Isa, T: Conv, const M: usize, const L: usize>(x: [&[T]; M], y: &[T], sums: &mut [[T; L]; M]) {
+pub fn dots<I: Isa, T: Conv, const M: usize, const L: usize>(x: &[T], rows: &[Row], y: &[T], sums: &mut [[T; L]]) {
     let y = y.as_chunks::<L>().0;
-    let x: [&[[T; L]]; M] = std::array::from_fn(
-        #[inline(always)]
-        |m| &x[m].as_chunks::<L>().0[..y.len()],
-    );
-    let mut own = [Lanes::<T, L>::ZERO; M];
-    each!(m < M => own[m] = Lanes(sums[m]));
+    let (mut lines, mut own) = ([y; M], [Lanes::<T, L>::ZERO; M]);
+    // Rows beyond the last one repeat it; their sums are dropped.
+    each!(m < M => {
+        let row = rows[m.min(rows.len() - 1)];
+        lines[m] = &x[row.at as usize..].as_chunks::<L>().0[..y.len()];
+        own[m] = Lanes(sums[row.weight as usize]);
+    });
     for p in 0..y.len() {
         let y = Lanes(y[p]);
-        each!(m < M => own[m] = own[m].mul_accumulate_lanes::<I>(Lanes(x[m][p]), y));
+        each!(m < M => own[m] = own[m].mul_accumulate_lanes::<I>(Lanes(lines[m][p]), y));
     }
-    each!(m < M => sums[m] = own[m].0);
+    each!(m < M => if let Some(row) = rows.get(m) {
+        sums[row.weight as usize] = own[m].0;
+    });
 }
 
 /// Copies a line, in registers that overlap at the end rather than element by element.
@@ -177,8 +185,8 @@ pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     if from.len() != n || whole::<T, 16>(out, from) || whole::<T, 8>(out, from) || whole::<T, 4>(out, from) {
         return;
     }
-    for (out, from) in out.iter_mut().zip(from) {
-        *out = *from;
+    for i in 0..n {
+        out[i] = from[i];
     }
 }
 
@@ -189,8 +197,9 @@ fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T]) -> bool {
     if n < W {
         return false;
     }
-    for (out, from) in out.as_chunks_mut::<W>().0.iter_mut().zip(from.as_chunks::<W>().0) {
-        *out = *from;
+    let (to, chunks) = (out.as_chunks_mut::<W>().0, from.as_chunks::<W>().0);
+    for i in 0..to.len().min(chunks.len()) {
+        to[i] = chunks[i];
     }
     if let (Some(out), Some(from)) = (out.last_chunk_mut::<W>(), from.last_chunk::<W>()) {
         *out = *from;

@@ -9,7 +9,7 @@ use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
 use super::geometry::{Layout, Part, Plan, Results};
-use super::lanes::{Row, channels_tile, with_tile};
+use super::lanes::{Row, channels_tile, each, with_tile};
 use super::{BLOCK, Conv, MatMut, depthwise, multiply};
 use crate::isa::Isa;
 use crate::loops::scratch;
@@ -303,22 +303,22 @@ fn turn<T: Conv, const N: usize, const L: usize>(
             let y = &y[first * row + from.depth * plan.axes[1].out * plan.axes[2].out + col..];
             let (line, rest) = std::mem::take(&mut out).split_at_mut(n);
             out = rest;
-            for (i, out) in line.chunks_mut(TURNED).enumerate() {
+            for at in (0..n).step_by(TURNED) {
+                let out = &mut line[at..n.min(at + TURNED)];
                 let mut c = 0;
                 while c + 4 <= valid {
-                    let rows: [&[T]; 4] = std::array::from_fn(
-                        #[inline(always)]
-                        |r| &y[(c + r) * row + i * TURNED..][..out.len()],
-                    );
+                    let rows = [
+                        &y[c * row + at..],
+                        &y[(c + 1) * row + at..],
+                        &y[(c + 2) * row + at..],
+                        &y[(c + 3) * row + at..],
+                    ];
                     turn_four(rows, c, out);
                     c += 4;
                 }
                 for c in c..N * L {
-                    if c < valid {
-                        let y = &y[c * row + i * TURNED..][..out.len()];
-                        out.iter_mut().zip(y).for_each(|(out, &y)| out[c / L][c % L] = y);
-                    } else {
-                        out.iter_mut().for_each(|out| out[c / L][c % L] = T::ZERO);
+                    for p in 0..out.len() {
+                        out[p][c / L][c % L] = if c < valid { y[c * row + at + p] } else { T::ZERO };
                     }
                 }
             }
@@ -329,25 +329,29 @@ fn turn<T: Conv, const N: usize, const L: usize>(
 /// Four rows as columns from `c` on, four by four, which are shuffled in registers.
 #[inline(always)]
 fn turn_four<T: Conv, const N: usize, const L: usize>(rows: [&[T]; 4], c: usize, out: &mut [[[T; L]; N]]) {
-    let (fours, rest) = out.as_chunks_mut::<4>();
-    let rows: [_; 4] = std::array::from_fn(
-        #[inline(always)]
-        |r| rows[r].as_chunks::<4>(),
-    );
-    let width = N * L;
-    for (i, out) in fours.iter_mut().enumerate() {
-        let [a, b, d, e] = [rows[0].0[i], rows[1].0[i], rows[2].0[i], rows[3].0[i]];
-        // Checked at once, so that the shuffles meet four stores in a row.
-        let to = &mut out.as_flattened_mut().as_flattened_mut()[c..][..3 * width + 4];
-        to[..4].copy_from_slice(&[a[0], b[0], d[0], e[0]]);
-        to[width..width + 4].copy_from_slice(&[a[1], b[1], d[1], e[1]]);
-        to[2 * width..2 * width + 4].copy_from_slice(&[a[2], b[2], d[2], e[2]]);
-        to[3 * width..3 * width + 4].copy_from_slice(&[a[3], b[3], d[3], e[3]]);
+    let n = out.len();
+    let [a, b, d, e] = [&rows[0][..n], &rows[1][..n], &rows[2][..n], &rows[3][..n]];
+    let mut at = 0;
+    while at + 4 <= n {
+        let mut fours = [[T::ZERO; 4]; 4];
+        each!(i < 4 => fours[i] = [a[at + i], b[at + i], d[at + i], e[at + i]]);
+        each!(i < 4 => put(&mut out[at + i], c, fours[i]));
+        at += 4;
     }
-    for (i, out) in rest.iter_mut().enumerate() {
-        for (out, row) in out.as_flattened_mut()[c..].iter_mut().zip(&rows) {
-            *out = row.1[i];
+    for p in at..n {
+        put(&mut out[p], c, [a[p], b[p], d[p], e[p]]);
+    }
+}
+
+/// Four elements from `c` on, a multiple of four. (Vectors of two elements take two.)
+#[inline(always)]
+fn put<T: Copy, const N: usize, const L: usize>(out: &mut [[T; L]; N], c: usize, four: [T; 4]) {
+    if L >= 4 {
+        if let Some(out) = out[c / L].get_mut(c % L..c % L + 4) {
+            each!(i < 4 => out[i] = four[i]);
         }
+    } else {
+        each!(i < 4 => out[(c + i) / L][(c + i) % L] = four[i]);
     }
 }
 
@@ -362,15 +366,6 @@ fn add_panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     let y = y.as_chunks::<L>().0.as_chunks::<N>().0;
     let sums = sums.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
     for rows in rows.chunks(M) {
-        // Rows beyond the last one repeat it; their sums are dropped.
-        let row = |m: usize| rows[m.min(rows.len() - 1)].at as usize;
-        let tile = channels_tile::<I, T, M, N, L>(x, std::array::from_fn(row), y, lines);
-        for (row, tile) in rows.iter().zip(&tile) {
-            for (sum, tile) in sums[row.weight as usize].iter_mut().zip(tile) {
-                for (sum, &v) in sum.iter_mut().zip(tile) {
-                    *sum = sum.add(v);
-                }
-            }
-        }
+        channels_tile::<I, T, M, N, L>(x, rows, y, lines, sums);
     }
 }
