@@ -115,7 +115,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    /// For sums that take `size` elements.
+    /// For sums that take `size` elements for each channel of images.
     fn new(plan: &Plan, size: usize) -> Self {
         let [depth, height, width] = &plan.axes;
         let plane = height.out * width.out;
@@ -129,9 +129,12 @@ impl Tasks {
         let count = plan.batch.div_ceil(images) * depth.out * plane.div_ceil(cols);
         let work = plan.batch * depth.out * plane * plan.outs * plan.ins * plan.taps();
         let wanted = (work / WORTH).clamp(1, PARTS);
-        let groups = count.min(wanted).min(SUMS / size.max(1)).max(1);
-        let ranges = wanted.div_ceil(groups).min(plan.ins.div_ceil(8)).max(1);
-        Self { images, cols, parts: count.div_ceil(groups), channels: plan.ins.div_ceil(ranges) }
+        // Each share of the batch has sums of its own, and each range of channels turns the results again.
+        let (turned, summed) = (2 * plan.batch * depth.out * plane, plan.ins * plan.taps());
+        let shares = (wanted * turned / summed.max(1)).isqrt().clamp(1, wanted);
+        let shares = shares.min(count).min(SUMS / (plan.groups * plan.ins * size).max(1)).max(1);
+        let ranges = wanted.div_ceil(shares * plan.groups).min(plan.ins.div_ceil(8)).max(1);
+        Self { images, cols, parts: count.div_ceil(shares), channels: plan.ins.div_ceil(ranges) }
     }
 
     /// How many parts the batch has.
@@ -158,77 +161,75 @@ impl Tasks {
 
 /// Over (N, C, D, H, W): each task sums some parts of the batch for some channels of the images of a group.
 fn direct<I: Isa, T: Conv, const M: usize, const L: usize>(plan: &Plan, w: &mut [T], x: &[T], y: &[T]) {
-    let (taps, outs) = (plan.taps(), plan.outs);
-    // Channels of results, in whole vectors.
-    let wide = outs.next_multiple_of(L);
-    if plan.batch == 0 || plan.ins == 0 {
+    if w.is_empty() || plan.batch == 0 {
         return w.fill(T::ZERO);
     }
-    let tasks = Tasks::new(plan, plan.groups * plan.ins * taps * wide);
+    // Channels of results, in whole vectors.
+    let wide = plan.outs.next_multiple_of(L);
+    let tasks = Tasks::new(plan, plan.taps() * wide);
     let (count, ranges) = (tasks.count(plan), plan.ins.div_ceil(tasks.channels));
     let shares = count.div_ceil(tasks.parts);
-    let sum = |i: usize| {
-        let (place, share) = (i / shares, i % shares);
-        let (group, first) = (place / ranges, place % ranges * tasks.channels);
-        let channels = first..plan.ins.min(first + tasks.channels);
-        let mut sums = vec![T::ZERO; channels.len() * taps * wide];
-        I::run(
+    let (all, size) = (plan.groups * ranges * shares, tasks.channels * plan.taps() * wide);
+    scratch::with(all * size, |sums: &mut [T]| {
+        par_rows::<I, T>(
+            sums,
+            all,
+            WORTH,
             #[inline(always)]
-            || {
+            |i, sums| {
+                let (place, share) = (i / shares, i % shares);
+                let (group, first) = (place / ranges, place % ranges * tasks.channels);
+                let channels = first..plan.ins.min(first + tasks.channels);
+                sums.fill(T::ZERO);
                 for i in share * tasks.parts..count.min((share + 1) * tasks.parts) {
                     let (image, part) = tasks.part(plan, i);
                     let from = Source { image, group, channels: channels.clone(), depth: part.depth };
-                    add_part::<I, T, M, L>(plan, part, &from, x, y, &mut sums);
+                    add_part::<I, T, M, L>(plan, part, &from, x, y, sums);
                 }
             },
         );
-        vec![sums]
-    };
-    let all = plan.groups * ranges * shares;
-    let mut sums = parallel_reduce(
-        all,
-        1,
-        Vec::new(),
-        |begin, _| sum(begin),
-        |mut a, b| {
-            a.extend(b);
-            a
-        },
-    );
-    for sums in sums.chunks_exact_mut(shares) {
-        let Some((total, others)) = sums.split_first_mut() else { return };
-        par_chunks::<I, T>(
-            total,
-            GRAIN,
-            #[inline(always)]
-            |start, total| {
-                for other in &*others {
-                    for (a, &b) in total.iter_mut().zip(&other[start..]) {
-                        *a = a.add(b);
+        for sums in sums.chunks_exact_mut(shares * size) {
+            let (total, others) = sums.split_at_mut(size);
+            par_chunks::<I, T>(
+                total,
+                GRAIN,
+                #[inline(always)]
+                |start, total| {
+                    for i in 0..others.len() / size {
+                        let other = &others[i * size + start..][..total.len()];
+                        for j in 0..total.len() {
+                            total[j] = total[j].add(other[j]);
+                        }
+                    }
+                },
+            );
+        }
+        let (sums, range, rows) = (&*sums, tasks.channels * plan.taps(), plan.ins * plan.taps());
+        let Ok(w) = MatMut::row_major(w, plan.groups * plan.outs, rows) else { return };
+        // Panels of channels, or groups.
+        let block = if plan.groups == 1 { 2 * L } else { plan.outs };
+        w.par_blocks(block, (GRAIN / block).next_multiple_of(TURNED), |row, col, mut w| {
+            let (group, first) = (row / plan.outs, row % plan.outs);
+            let mut at = 0;
+            while at < w.cols() {
+                let (place, row) = ((col + at) / range, (col + at) % range);
+                let n = (range - row).min(w.cols() - at).min(TURNED);
+                let depth = range.min(rows - place * range);
+                let sums = &sums[(group * ranges + place) * shares * size..];
+                for panel in (0..w.rows()).step_by(2 * L) {
+                    let width = (2 * L).min(wide - first - panel);
+                    let from = &sums[(first + panel) * depth + row * width..][..n * width];
+                    for o in 0..width.min(w.rows() - panel) {
+                        let out = &mut w.row_mut(panel + o)[at..at + n];
+                        for r in 0..n {
+                            out[r] = from[r * width + o];
+                        }
                     }
                 }
-            },
-        );
-    }
-    let sums = &sums;
-    par_rows::<I, T>(
-        w,
-        plan.groups * outs,
-        plan.ins * taps,
-        #[inline(always)]
-        |row, w| {
-            let (group, o) = (row / outs, row % outs);
-            for (range, w) in w.chunks_mut(tasks.channels * taps).enumerate() {
-                let rows = w.len();
-                let panel = o / (2 * L) * 2 * L;
-                let width = (2 * L).min(wide - panel);
-                let from = &sums[(group * ranges + range) * shares][panel * rows + o - panel..];
-                for (w, &v) in w.iter_mut().zip(from.iter().step_by(width)) {
-                    *w = v;
-                }
+                at += n;
             }
-        },
-    );
+        });
+    });
 }
 
 /// What a task sees of images and results.
