@@ -11,6 +11,7 @@
 // Coefficients of fitted polynomials are what they are.
 #![allow(clippy::approx_constant)]
 
+mod arrays;
 mod attention;
 mod batch_norm;
 mod cdist;

@@ -4,6 +4,7 @@ use tensor_core::Result;
 
 use super::panels::{LANES, Lanes, ROWS, columns_by_panel, pack, pair, set_pair, take_panel, unpack, zip_pairs};
 use super::{Attend, Block, Head, KEYS, Problem, SOFTMAX, par_each, round};
+use crate::arrays::map;
 use crate::isa::Isa;
 use crate::loops::MatMut;
 use crate::loops::scratch;
@@ -127,7 +128,12 @@ fn absorb<I: Isa, T: Attend, const L: usize>(
         most = zip_pairs(most, pair(scores, g), larger::<T>);
     }
     // Where nothing is seen yet there is nothing to correct.
-    let base = most.map(|most| most.map(|most| if most == T::LOWEST { T::ZERO } else { most }));
+    let base = zip_pairs(
+        most,
+        most,
+        #[inline(always)]
+        |most, _| if most == T::LOWEST { T::ZERO } else { most },
+    );
     let mut added = [[T::ZERO; L]; 2];
     for scores in scores.iter_mut() {
         let weights = zip_pairs(pair::<T, L>(scores, g), base, weight::<I, T>);
@@ -152,7 +158,11 @@ fn finish<I: Isa, T: Attend>(
 ) {
     let Task { mut out, logarithms, .. } = task;
     let width = results.len();
-    let shares = stats.sums.map(|sum| if sum == T::ZERO { T::ZERO } else { sum.reciprocal() });
+    let shares = map(
+        stats.sums,
+        #[inline(always)]
+        |sum| if sum == T::ZERO { T::ZERO } else { sum.reciprocal() },
+    );
     for lanes in results.iter_mut() {
         for j in 0..LANES {
             lanes[j] = lanes[j].mul(shares[j]);

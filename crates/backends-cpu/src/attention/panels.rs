@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use super::{Attend, Rows};
+use crate::arrays::{each, map};
 use crate::isa::Isa;
 use crate::loops::scratch::split_off;
 use crate::rows::zip;
@@ -49,7 +50,20 @@ pub fn set_pair<T: Copy, const L: usize>(row: &mut [T], g: usize, [near, far]: P
 /// [`zip`] of pairs.
 #[inline(always)]
 pub fn zip_pairs<T: Attend, const L: usize>(x: Pair<T, L>, y: Pair<T, L>, f: impl Fn(T, T) -> T) -> Pair<T, L> {
-    [zip(x[0], y[0], &f), zip(x[1], y[1], &f)]
+    // No reference to `f`: those are called, not inlined.
+    let near = zip(
+        x[0],
+        y[0],
+        #[inline(always)]
+        |x, y| f(x, y),
+    );
+    let far = zip(
+        x[1],
+        y[1],
+        #[inline(always)]
+        |x, y| f(x, y),
+    );
+    [near, far]
 }
 
 /// `sum + a * b`
@@ -98,7 +112,10 @@ pub fn rows_by_panel<I: Isa, T: Attend, const L: usize>(
     for (quad, out) in out.chunks_mut(ROWS).enumerate() {
         let first = quad * ROWS;
         // Rows beyond the last one repeat it; their sums are dropped.
-        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a.row((first + r).min(m - 1))[..depth]);
+        let rows: [&[T]; ROWS] = each(
+            #[inline(always)]
+            |r| &a.row((first + r).min(m - 1))[..depth],
+        );
         for (g, &limit) in limits.iter().enumerate() {
             if first >= limit {
                 continue;
@@ -106,7 +123,7 @@ pub fn rows_by_panel<I: Isa, T: Attend, const L: usize>(
             tile::<I, T, L>(
                 0..depth,
                 #[inline(always)]
-                |p| rows.map(|row| row[p]),
+                |p| [rows[0][p], rows[1][p], rows[2][p], rows[3][p]],
                 #[inline(always)]
                 |p| pair(&b[p], g),
                 #[inline(always)]
@@ -134,13 +151,16 @@ pub fn columns_by_panel<I: Isa, T: Attend, const L: usize>(
     for (g, &limit) in limits.iter().enumerate() {
         let (b, factors) = (&b[..limit], pair::<T, L>(factors, g));
         for (quad, out) in out.chunks_mut(ROWS).enumerate() {
-            let at: [usize; ROWS] = std::array::from_fn(|c| (quad * ROWS + c).min(cols - 1));
+            let at: [usize; ROWS] = each(
+                #[inline(always)]
+                |c| (quad * ROWS + c).min(cols - 1),
+            );
             tile::<I, T, L>(
                 0..limit,
                 #[inline(always)]
                 |m| {
                     let row = a.row(m);
-                    at.map(|c| row[c])
+                    [row[at[0]], row[at[1]], row[at[2]], row[at[3]]]
                 },
                 #[inline(always)]
                 |m| pair(&b[m], g),
@@ -168,13 +188,16 @@ pub fn panel_by_rows<I: Isa, T: Attend, const L: usize>(
     let m = a.len();
     for (quad, out) in out[..m * pitch].chunks_mut(ROWS * pitch).enumerate() {
         let first = quad * ROWS;
-        let rows: [&Lanes<T>; ROWS] = std::array::from_fn(|r| &a[(first + r).min(m - 1)]);
+        let rows: [&Lanes<T>; ROWS] = each(
+            #[inline(always)]
+            |r| &a[(first + r).min(m - 1)],
+        );
         let begin = diagonal.map_or(0, |diagonal| (first as isize + diagonal).max(0) as usize);
         for g in 0..pitch / (2 * L) {
             tile::<I, T, L>(
                 begin.min(lanes)..lanes,
                 #[inline(always)]
-                |lane| rows.map(|row| row[lane]),
+                |lane| [rows[0][lane], rows[1][lane], rows[2][lane], rows[3][lane]],
                 #[inline(always)]
                 |lane| pair(&b[lane * pitch..][..pitch], g),
                 #[inline(always)]
@@ -201,8 +224,15 @@ pub fn transpose<'a, T: Attend>(
     let cols = panel.len();
     for first in (0..lanes).step_by(ROWS) {
         let at = first / ROWS;
-        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &row((first + r).min(rows - 1))[..cols]);
-        let [r0, r1, r2, r3] = rows.map(|row| row.as_chunks::<ROWS>().0);
+        let rows: [&[T]; ROWS] = each(
+            #[inline(always)]
+            |r| &row((first + r).min(rows - 1))[..cols],
+        );
+        let [r0, r1, r2, r3] = map(
+            rows,
+            #[inline(always)]
+            |row| row.as_chunks::<ROWS>().0,
+        );
         let (quads, rest) = panel.as_chunks_mut::<ROWS>();
         for ((((to, r0), r1), r2), r3) in quads.iter_mut().zip(r0).zip(r1).zip(r2).zip(r3) {
             for c in 0..ROWS {
@@ -210,7 +240,7 @@ pub fn transpose<'a, T: Attend>(
             }
         }
         for (to, c) in rest.iter_mut().zip(cols / ROWS * ROWS..) {
-            put(&mut to.as_chunks_mut().0[at], rows.map(|row| row[c]));
+            put(&mut to.as_chunks_mut().0[at], [rows[0][c], rows[1][c], rows[2][c], rows[3][c]]);
         }
     }
 }
@@ -223,7 +253,13 @@ pub fn pack<'a, T: Attend>(to: &mut [Lanes<T>], at: (usize, usize), row: impl Fn
         at,
         row,
         #[inline(always)]
-        |to, values| *to = values.map(|x| x.mul(factor)),
+        |to, values| {
+            *to = map(
+                values,
+                #[inline(always)]
+                |x| x.mul(factor),
+            );
+        },
     );
 }
 
@@ -238,9 +274,13 @@ pub fn unpack<T: Attend>(panel: &[Lanes<T>], first: usize, rows: &mut [T]) {
         }
     }
     let mut rows = rows;
-    let [r0, r1, r2, r3] = [(); ROWS].map(|()| split_off(&mut rows, cols).as_chunks_mut::<ROWS>().0);
+    let mut row = || split_off(&mut rows, cols).as_chunks_mut::<ROWS>().0;
+    let [r0, r1, r2, r3] = [row(), row(), row(), row()];
     for ((((from, r0), r1), r2), r3) in quads.iter().zip(r0).zip(r1).zip(r2).zip(r3) {
-        let [a, b, c, d]: [&[T; ROWS]; ROWS] = from.each_ref().map(|lanes| &lanes.as_chunks().0[at]);
+        let [a, b, c, d]: [&[T; ROWS]; ROWS] = each(
+            #[inline(always)]
+            |c| &from[c].as_chunks().0[at],
+        );
         *r0 = [a[0], b[0], c[0], d[0]];
         *r1 = [a[1], b[1], c[1], d[1]];
         *r2 = [a[2], b[2], c[2], d[2]];

@@ -19,6 +19,7 @@ pub(super) struct Ahead<'a> {
 
 impl<'a> Ahead<'a> {
     /// One line over and over: nothing that costs time.
+    #[inline]
     pub fn nothing() -> Self {
         Self { at: [].as_ptr(), near: 0, far: 0, shift: 0, _memory: PhantomData }
     }
@@ -36,6 +37,13 @@ impl<'a> Ahead<'a> {
         let lines = (lanes * size_of::<T>()).div_ceil(LINE as usize);
         let shift = lines.next_power_of_two().trailing_zeros();
         Self { at, near: LINE, far: m.col_stride() * size, shift, _memory: PhantomData }
+    }
+
+    /// The lines of a tile's rows from an element of the result on.
+    #[inline]
+    pub fn result<T>(at: *mut T, row_stride: isize) -> Self {
+        let at = at.cast_const().cast();
+        Self { at, near: row_stride * size_of::<T>() as isize, far: LINE, shift: 4, _memory: PhantomData }
     }
 
     /// The list from line `n` on, a multiple of what lies near each other.

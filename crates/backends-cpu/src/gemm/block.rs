@@ -128,9 +128,10 @@ impl<U: Units> Stretch<'_, U> {
         }
     }
 
-    /// What is fetched during a tile: the next strip during the last one of a strip, parts of the next panels before that.
+    /// What is fetched during a tile: the next strip during the last one of a strip, before that parts of the next panels, or
+    /// what comes next of the result.
     #[inline(always)]
-    fn ahead<const R: usize, const L: usize>(&self, stays: bool, i: usize, j: usize) -> Ahead<'_> {
+    fn ahead<T, const R: usize, const L: usize>(&self, stays: bool, (i, j): (usize, usize), c: Place<T>) -> Ahead<'_> {
         let (m, last) = (self.a.rows(), (self.b.cols() - 1) / (2 * L));
         if j / (2 * L) == last {
             return if i + R < m { Ahead::rows(self.a.rows_range(i + R, m), R) } else { Ahead::nothing() };
@@ -142,7 +143,7 @@ impl<U: Units> Stretch<'_, U> {
                 let next = next.cols_range(half / 2 * 2 * L, next.cols()).t();
                 Ahead::rows(next, 2 * L).skip(half % 2 * self.steps())
             }
-            _ => Ahead::nothing(),
+            _ => Ahead::result(c.at.wrapping_add(2 * L), c.row_stride),
         }
     }
 
@@ -207,7 +208,8 @@ impl<U: Units> Stretch<'_, U> {
             let cols = (n - j).min(if wide { 4 * L } else { 2 * L });
             let (size, panel) = ((rows, cols), self.panel::<L>(stays, j, cols));
             let at = c.at.wrapping_offset(i as isize * c.row_stride + j as isize * c.col_stride);
-            let (c, ahead) = (Place { at, ..c }, self.ahead::<R, L>(stays, i, j));
+            let c = Place { at, ..c };
+            let ahead = self.ahead::<T, R, L>(stays, (i, j), c);
             // SAFETY: rows of `a` and columns of `c` that there are, against a panel that is packed, or lies in `b`.
             unsafe {
                 if const { H == R } && near {

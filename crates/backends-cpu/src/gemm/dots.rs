@@ -5,6 +5,7 @@ use tensor_core::DType;
 
 use super::blend;
 use super::tile::Update;
+use crate::arrays::each;
 use crate::isa::{Isa, Level};
 use crate::loops::{MatMut, MatRef};
 use crate::parallel::GRAIN;
@@ -94,14 +95,17 @@ unsafe fn running<I: Isa, T: Value, const R: usize, const N: usize, const L: usi
             // SAFETY: rows and columns that exist.
             let (rows, cols): ([*const T; R], [*const T; N]) = unsafe {
                 (
-                    std::array::from_fn(|r| a.as_ptr().offset(r.min(a.rows() - 1) as isize * a.row_stride())),
-                    std::array::from_fn(|n| b.as_ptr().offset(n.min(b.cols() - 1) as isize * b.col_stride())),
+                    each(|r| a.as_ptr().offset(r.min(a.rows() - 1) as isize * a.row_stride())),
+                    each(|n| b.as_ptr().offset(n.min(b.cols() - 1) as isize * b.col_stride())),
                 )
             };
             let mut lanes = [[[<T::Op as Arith>::ZERO; L]; N]; R];
             for p in (0..k / L * L).step_by(L) {
                 // SAFETY: elements `p..p + L` of `k`.
-                let y: [[T; L]; N] = unsafe { cols.map(|col| *col.add(p).cast()) };
+                let y: [[T; L]; N] = each(
+                    #[inline(always)]
+                    |n| unsafe { *cols[n].add(p).cast() },
+                );
                 // No loop over the rows: LLVM might take them for the lanes of a vector.
                 macro_rules! rows {
                     ($($r:literal)*) => { $(

@@ -1,6 +1,7 @@
 //! Packing: a strip or a panel of an operand, its lanes side by side for each step of the inner dimension.
 
 use super::units::Units;
+use crate::arrays::{each, map};
 
 /// Packs `lanes <= W` rows of an operand, or columns, over `depth` elements of the inner dimension: `to[q * W + l]` is unit `q`
 /// of lane `l`. What lies beyond the last lane is of no particular value.
@@ -39,11 +40,28 @@ unsafe fn body<U: Units, const W: usize>(
     };
     if lane_stride == 1 && lanes == W {
         for q in 0..whole {
-            // SAFETY: unit `q < whole` of `W` lanes side by side.
-            unsafe {
-                let from = from.offset(q as isize * group * depth_stride);
-                let row: [U::Unit; W] = std::array::from_fn(|l| U::gather(from.add(l), depth_stride));
-                to.add(q * W).cast::<[U::Unit; W]>().write(row);
+            // What fits a register at a time: LLVM would keep other arrays in memory.
+            macro_rules! lanes {
+                ($n:literal) => {
+                    for l in (0..W).step_by($n) {
+                        // SAFETY: unit `q < whole` of `W` lanes side by side.
+                        unsafe {
+                            let from = from.offset(q as isize * group * depth_stride).add(l);
+                            let some: [U::Unit; $n] = each(
+                                #[inline(always)]
+                                |l| U::gather(from.add(l), depth_stride),
+                            );
+                            to.add(q * W + l).cast::<[U::Unit; $n]>().write(some);
+                        }
+                    }
+                };
+            }
+            if const { W.is_multiple_of(16) } {
+                lanes!(16);
+            } else if const { W.is_multiple_of(4) } {
+                lanes!(4);
+            } else {
+                lanes!(1);
             }
         }
     } else if depth_stride == 1 && W >= 4 {
@@ -62,23 +80,27 @@ unsafe fn body<U: Units, const W: usize>(
                 while q + 4 <= end {
                     // SAFETY: units `q..q + 4` of four lanes, and of four steps.
                     unsafe {
-                        let block: [[U::Unit; 4]; 4] =
-                            rows.map(|row| std::array::from_fn(|j| U::gather(row.add((q + j) * U::GROUP), 1)));
-                        for (j, turned) in transposed(block).into_iter().enumerate() {
+                        let block = map(
+                            rows,
+                            #[inline(always)]
+                            |row| four::<U>(row.add(q * U::GROUP)),
+                        );
+                        let turned = transposed(block);
+                        for j in 0..4 {
                             let to = to.add((q + j) * W + first);
                             if W.is_multiple_of(4) || first + 4 <= W {
-                                to.cast::<[U::Unit; 4]>().write(turned);
+                                to.cast::<[U::Unit; 4]>().write(turned[j]);
                             } else {
-                                (0..W % 4).for_each(|i| to.add(i).write(turned[i]));
+                                (0..W % 4).for_each(|i| to.add(i).write(turned[j][i]));
                             }
                         }
                     }
                     q += 4;
                 }
                 for q in q..end {
-                    for (i, row) in rows.into_iter().take(W - first).enumerate() {
+                    for i in 0..4.min(W - first) {
                         // SAFETY: unit `q < whole` of a lane.
-                        unsafe { to.add(q * W + first + i).write(U::gather(row.add(q * U::GROUP), 1)) };
+                        unsafe { to.add(q * W + first + i).write(U::gather(rows[i].add(q * U::GROUP), 1)) };
                     }
                 }
             }
@@ -102,6 +124,19 @@ unsafe fn body<U: Units, const W: usize>(
             unsafe { to.add(whole * W + l).write(U::gather_one(from.offset(at))) };
         }
     }
+}
+
+/// Four units whose elements lie side by side.
+///
+/// # Safety
+/// They are valid for reads.
+#[inline(always)]
+unsafe fn four<U: Units>(at: *const U::In) -> [U::Unit; 4] {
+    each(
+        #[inline(always)]
+        // SAFETY: forwarded from the caller.
+        |j| unsafe { U::gather(at.add(j * U::GROUP), 1) },
+    )
 }
 
 /// The transposed block.
@@ -134,5 +169,14 @@ fn transposed<T: Copy>(block: [[T; 4]; 4]) -> [[T; 4]; 4] {
             };
         }
     }
-    std::array::from_fn(|j| std::array::from_fn(|i| block[i][j]))
+    each(
+        #[inline(always)]
+        |j| {
+            map(
+                block,
+                #[inline(always)]
+                |row| row[j],
+            )
+        },
+    )
 }

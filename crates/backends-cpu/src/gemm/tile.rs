@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use super::ahead::Ahead;
 use super::blend;
 use super::units::Units;
+use crate::arrays::{each, map};
 use crate::simd::{Arith, Value};
 
 /// `c = alpha * sum + beta * c`
@@ -79,7 +80,10 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
 ) -> [[[U::Sum; L]; V]; R] {
     let mut sums = [[[<U::Sum as Arith>::ZERO; L]; V]; R];
     // Every third row has a pointer, the two after it an offset.
-    let mut bases: [*const U::Unit; 4] = std::array::from_fn(|i| strip.wrapping_offset(3 * i as isize * row_stride));
+    let mut bases: [*const U::Unit; 4] = each(
+        #[inline(always)]
+        |i| strip.wrapping_offset(3 * i as isize * row_stride),
+    );
     for p in 0..steps {
         // Smaller registers leave no time for it; a few rows take none.
         if const { size_of::<[U::Sum; L]>() == 64 } {
@@ -108,7 +112,11 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
         }
         rows!(0 1 2 3 4 5 6 7 8 9 10 11);
         if FAR {
-            bases = bases.map(|base| base.wrapping_add(1));
+            bases = map(
+                bases,
+                #[inline(always)]
+                |base| base.wrapping_add(1),
+            );
         }
     }
     sums
@@ -131,7 +139,13 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
         for r in 0..R {
             for v in 0..V {
                 // SAFETY: `L` elements of row `r` of `c`, side by side.
-                unsafe { *row(r, v) = sums[r][v].map(|sum| T::down(alpha.mul(sum))) };
+                unsafe {
+                    *row(r, v) = map(
+                        sums[r][v],
+                        #[inline(always)]
+                        |sum| T::down(alpha.mul(sum)),
+                    );
+                }
             }
         }
     } else {
@@ -140,7 +154,10 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
                 // SAFETY: as above.
                 unsafe {
                     let old = *row(r, v);
-                    *row(r, v) = std::array::from_fn(|l| blend(alpha, sums[r][v][l], beta, old[l]));
+                    *row(r, v) = each(
+                        #[inline(always)]
+                        |l| blend(alpha, sums[r][v][l], beta, old[l]),
+                    );
                 }
             }
         }
