@@ -5,7 +5,7 @@ use tensor_core::{DType, Result, check, dispatch};
 
 use crate::elementwise;
 use crate::isa::{Baseline, Isa};
-use crate::loops::{Elementwise, map};
+use crate::loops::{Elementwise, map, map_from};
 use crate::simd::{Cast, Number, Value};
 
 /// Copies input 0, of any dtype, to the output.
@@ -21,7 +21,7 @@ pub fn copy<I: Isa, T: Number>(iter: &TensorIter) -> Result<()> {
 /// A cast. Those that programs run all the time are compiled for each level, the others once: there are a hundred and more.
 fn convert<I: Isa, S: Value, T: Value>(iter: &TensorIter) -> Result<()> {
     if const { common(S::DTYPE, T::DTYPE) } {
-        map::<I, (S,), T, _>(iter, Convert)
+        map_from::<I, (S,), T, (S::Lift,), T::Lift, _>(iter, Convert)
     } else {
         map::<Baseline, (S,), T, _>(iter, Convert)
     }
@@ -39,7 +39,7 @@ const fn common(from: DType, to: DType) -> bool {
 }
 
 elementwise! {
-    fn same<T: Number>(x: T) -> T { x }
+    fn same<T: (Number)>(x: T) -> T { x }
 }
 
 #[derive(Clone, Copy)]

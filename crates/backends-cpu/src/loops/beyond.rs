@@ -31,6 +31,32 @@ pub fn copy_rows<'a, T: Element>(out: &mut [T], rows: impl Iterator<Item = &'a [
     stream::fence();
 }
 
+/// A time in which slices are written past the caches: in order before what comes after it.
+pub struct Beyond(());
+
+impl Beyond {
+    /// Runs `f`, which may write so.
+    #[inline(always)]
+    pub fn time<R>(f: impl FnOnce(&Self) -> R) -> R {
+        struct Fence;
+        impl Drop for Fence {
+            fn drop(&mut self) {
+                stream::fence();
+            }
+        }
+        let _fence = Fence;
+        f(&Self(()))
+    }
+
+    /// Writes a row, as much as fits.
+    #[inline(always)]
+    pub fn write<T: Element>(&self, out: &mut [T], row: &[T]) {
+        let n = row.len().min(out.len());
+        // SAFETY: `n` elements of a slice and of an exclusive one.
+        unsafe { stream::copy(row.as_ptr().cast(), out.as_mut_ptr().cast(), n * size_of::<T>()) };
+    }
+}
+
 /// Writes zeros past the caches.
 pub fn clear<T: Element>(out: &mut [T]) {
     let zeros = [T::zeroed(); 64];

@@ -3,21 +3,120 @@
 //! A group of lanes is computed into a local array and stored after that, so the loop is right when an output is one of the
 //! inputs (in-place operators), and LLVM vectorises it without run-time overlap checks: the local array cannot alias, and
 //! it ends up in registers. Strides are the driver's business.
+//!
+//! Memory may hold f16 where the operator computes in f32: elements are widened as they are read, and a group is narrowed as it
+//! is stored. So the types of the operator and of the memory are given both.
 // Tuples of no inputs come out of the same macro as others.
 #![allow(clippy::unused_unit)]
 
 use std::mem::MaybeUninit;
 
-use tensor_core::{DType, Element};
+use tensor_core::{DType, Element, f16};
 
 use crate::isa::Isa;
-use crate::simd::Value;
+use crate::simd::{Value, f32_to_f16, narrow, widened};
 
 /// The most elements that are computed as one group.
 pub(super) const LANES: usize = 128;
 
 /// Left-over elements up to here are computed one by one rather than as a padded group.
 const FEW: usize = 4;
+
+/// Inputs, a bit each, that are one number all along, of which memory holds a group of [`LANES`] copies.
+pub(super) type Still = u8;
+
+/// True if an operator computes in f32 what such memory holds as f16.
+#[inline(always)]
+const fn is_half(memory: DType, computed: DType) -> bool {
+    matches!((memory, computed), (DType::F16, DType::F32))
+}
+
+/// True if an operator on these types runs on such memory.
+pub(super) const fn suits(memory: &[DType], computed: &[DType]) -> bool {
+    let mut i = 0;
+    while i < memory.len() && i < computed.len() {
+        if memory[i] as u8 != computed[i] as u8 && !is_half(memory[i], computed[i]) {
+            return false;
+        }
+        i += 1;
+    }
+    memory.len() == computed.len()
+}
+
+/// Element `i` of memory of that dtype.
+///
+/// # Safety
+/// The pointer is valid for reads there, the dtype suits.
+#[inline(always)]
+unsafe fn load<I: Isa, T: Element>(memory: DType, from: *const u8, i: usize) -> T {
+    // SAFETY: forwarded from the caller; where the memory is f16, `T` is f32.
+    unsafe {
+        if is_half(memory, T::DTYPE) {
+            std::mem::transmute_copy(&widened::<I>(from.cast::<f16>().add(i).read_unaligned()))
+        } else {
+            from.cast::<T>().add(i).read_unaligned()
+        }
+    }
+}
+
+/// Sets element `i` of memory of that dtype.
+///
+/// # Safety
+/// As [`load`], for writes.
+#[inline(always)]
+unsafe fn put_at<T: Element>(value: T, memory: DType, to: *mut u8, i: usize) {
+    // SAFETY: forwarded from the caller; where the memory is f16, `T` is f32.
+    unsafe {
+        if is_half(memory, T::DTYPE) {
+            to.cast::<f16>().add(i).write_unaligned(f32_to_f16(std::mem::transmute_copy(&value)));
+        } else {
+            to.cast::<T>().add(i).write_unaligned(value);
+        }
+    }
+}
+
+/// Writes `n` elements to memory of that dtype.
+///
+/// # Safety
+/// As [`load`], for writes of `n` elements and reads of as many; they do not overlap.
+#[inline(always)]
+unsafe fn store<I: Isa, T: Element>(from: *const T, memory: DType, to: *mut u8, n: usize) {
+    // SAFETY: forwarded from the caller; where the memory is f16, `T` is f32.
+    unsafe {
+        if is_half(memory, T::DTYPE) {
+            narrow::<I>(from.cast(), to.cast(), n);
+        } else {
+            std::ptr::copy_nonoverlapping(from.cast(), to, n * size_of::<T>());
+        }
+    }
+}
+
+/// Fills room with `n` elements of memory of that dtype and repeats the last one.
+///
+/// # Safety
+/// As [`load`], for reads of `n` elements, `0 < n <= LANES`.
+#[inline(always)]
+unsafe fn fill<T: Element>(memory: DType, from: *const u8, room: &mut MaybeUninit<[T; LANES]>, n: usize) {
+    #[inline(always)]
+    unsafe fn fill<T: Copy>(from: *const u8, to: *mut T, n: usize) {
+        // SAFETY: forwarded from the caller; bytes, since storages may be unaligned for the type.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to.cast(), n * size_of::<T>());
+            let last = to.add(n - 1).read();
+            for i in n..LANES {
+                to.add(i).write(last);
+            }
+        }
+    }
+    // SAFETY: forwarded from the caller; a group of f16 has room where one of f32 has.
+    unsafe {
+        if is_half(memory, T::DTYPE) {
+            fill::<f16>(from, room.as_mut_ptr().cast(), n);
+        } else {
+            fill::<T>(from, room.as_mut_ptr().cast(), n);
+        }
+    }
+}
 
 /// One scalar body of an elementwise operator. Branch-free bodies vectorise.
 pub trait Elementwise<In, Out>: Copy + Send + Sync {
@@ -40,46 +139,47 @@ pub trait Elementwise<In, Out>: Copy + Send + Sync {
     }
 }
 
-/// The inputs of an elementwise operator: a tuple of up to five element types.
+/// The inputs of an elementwise operator: a tuple of up to five element types. `M` are the types in memory.
 pub trait Inputs: Copy {
     /// The dtypes, in order.
     const DTYPES: &'static [DType];
-    /// One pointer an input.
-    type Pointers: Copy;
+    /// An address or a number of bytes an input.
+    type Each<P: Copy>: Copy;
     /// Room for a group of each input.
     type Stage;
 
-    /// Casts addresses, one an input.
-    fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
+    /// Addresses, one an input.
+    fn pointers(addresses: &[*mut u8]) -> Self::Each<*const u8>;
+    /// Bytes from a group of `lanes` elements to the next one.
+    fn steps<M: Inputs>(lanes: usize, still: Still) -> Self::Each<usize>;
     /// Room without values.
     fn stage() -> Self::Stage;
     /// The addresses of the room.
-    fn staged(stage: &Self::Stage) -> Self::Pointers;
+    fn staged(stage: &Self::Stage) -> Self::Each<*const u8>;
     /// Fills the room with `n` elements and repeats the last one.
     ///
     /// # Safety
-    /// Every pointer is valid for reads of `n` elements, `0 < n <= LANES`.
-    unsafe fn fill(stage: &mut Self::Stage, from: Self::Pointers, n: usize);
+    /// Every pointer is valid for reads of `n` elements, `0 < n <= LANES`; the memory suits.
+    unsafe fn fill<M: Inputs>(stage: &mut Self::Stage, from: Self::Each<*const u8>, n: usize);
+    /// The addresses some steps on.
+    fn advance(pointers: Self::Each<*const u8>, steps: Self::Each<usize>) -> Self::Each<*const u8>;
     /// # Safety
-    /// Every pointer is valid for `i` elements more.
-    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers;
-    /// # Safety
-    /// Every pointer is valid for reads at `i`.
-    unsafe fn get(pointers: Self::Pointers, i: usize) -> Self;
+    /// Every pointer is valid for reads at `i`; the memory suits.
+    unsafe fn get<I: Isa, M: Inputs>(pointers: Self::Each<*const u8>, i: usize) -> Self;
 }
 
-/// The outputs of an elementwise operator: an element type, or a tuple of two or three.
+/// The outputs of an elementwise operator: an element type, or a tuple of two or three. `M` are the types in memory.
 pub trait Outputs: Copy {
     /// The dtypes, in order.
     const DTYPES: &'static [DType];
     /// Bytes of the largest one.
     const SIZE: usize;
-    /// One pointer an output.
+    /// An address an output.
     type Pointers: Copy;
     /// Room for a group of each output.
     type Stage;
 
-    /// Casts addresses, one an output.
+    /// Addresses, one an output.
     fn pointers(addresses: &[*mut u8]) -> Self::Pointers;
     /// Room without values.
     fn stage() -> Self::Stage;
@@ -89,14 +189,18 @@ pub trait Outputs: Copy {
     /// `i < LANES`.
     unsafe fn put(self, stage: &mut Self::Stage, i: usize);
     /// # Safety
-    /// Every pointer is valid for writes at `i`.
-    unsafe fn set(self, to: Self::Pointers, i: usize);
+    /// Every pointer is valid for writes at `i`; the memory suits.
+    unsafe fn set<M: Outputs>(self, to: Self::Pointers, i: usize);
     /// # Safety
-    /// Every pointer is valid for writes of `n` elements, and the first `n <= LANES` of the stage were put.
-    unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize);
+    /// Every pointer is valid for writes of `n` elements, the first `n <= LANES` of the stage were put; the memory suits.
+    unsafe fn store<I: Isa, M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize);
+    /// Copies elements that were stored at [`Outputs::staged`].
+    ///
     /// # Safety
-    /// Every pointer is valid for `i` elements more.
-    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers;
+    /// Every pointer is valid for writes of `n <= LANES` elements.
+    unsafe fn copy<M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize);
+    /// The addresses `i` elements on.
+    fn advance<M: Outputs>(pointers: Self::Pointers, i: usize) -> Self::Pointers;
 }
 
 /// Elements of a group. So many that LLVM does not unroll the loop before it vectorises it, which it then does badly; so few
@@ -112,101 +216,55 @@ const fn group(size: usize) -> usize {
 }
 
 macro_rules! inputs {
-    ($($ty:ident $n:tt)*) => {
+    ($count:literal: $($ty:ident $n:tt)*) => {
         #[allow(unused_unsafe)] // of the empty tuple
         impl<$($ty: Element),*> Inputs for ($($ty,)*) {
             const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
-            type Pointers = ($(*const $ty,)*);
+            type Each<P: Copy> = [P; $count];
             type Stage = ($(MaybeUninit<[$ty; LANES]>,)*);
 
             #[inline(always)]
-            fn pointers(_addresses: &[*mut u8]) -> Self::Pointers {
-                ($(_addresses[$n].cast::<$ty>().cast_const(),)*)
+            fn pointers(_addresses: &[*mut u8]) -> Self::Each<*const u8> {
+                [$(_addresses[$n].cast_const()),*]
+            }
+            #[inline(always)]
+            fn steps<M: Inputs>(_lanes: usize, _still: Still) -> Self::Each<usize> {
+                [$(if _still >> $n & 1 == 1 { 0 } else { _lanes * const { M::DTYPES[$n].itemsize() } }),*]
             }
             #[inline(always)]
             fn stage() -> Self::Stage {
                 ($(MaybeUninit::<[$ty; LANES]>::uninit(),)*)
             }
             #[inline(always)]
-            fn staged(_stage: &Self::Stage) -> Self::Pointers {
-                ($(_stage.$n.as_ptr().cast::<$ty>(),)*)
+            fn staged(_stage: &Self::Stage) -> Self::Each<*const u8> {
+                [$(_stage.$n.as_ptr().cast()),*]
             }
             #[inline(always)]
-            unsafe fn fill(_stage: &mut Self::Stage, _from: Self::Pointers, _n: usize) {
-                // SAFETY: forwarded from the caller; bytes, since storages may be unaligned for the type.
-                unsafe {
-                    $(
-                        let to = _stage.$n.as_mut_ptr().cast::<$ty>();
-                        copy_bytes(_from.$n, to, _n);
-                        let last = to.add(_n - 1).read();
-                        for i in _n..LANES {
-                            to.add(i).write(last);
-                        }
-                    )*
-                }
-            }
-            #[inline(always)]
-            unsafe fn advance(_pointers: Self::Pointers, _i: usize) -> Self::Pointers {
+            unsafe fn fill<M: Inputs>(_stage: &mut Self::Stage, _from: Self::Each<*const u8>, _n: usize) {
                 // SAFETY: forwarded from the caller.
-                unsafe { ($(_pointers.$n.add(_i),)*) }
+                unsafe { $(fill::<$ty>(const { M::DTYPES[$n] }, _from[$n], &mut _stage.$n, _n);)* }
             }
             #[inline(always)]
-            unsafe fn get(_pointers: Self::Pointers, _i: usize) -> Self {
+            fn advance(_pointers: Self::Each<*const u8>, _steps: Self::Each<usize>) -> Self::Each<*const u8> {
+                [$(_pointers[$n].wrapping_add(_steps[$n])),*]
+            }
+            #[inline(always)]
+            unsafe fn get<I: Isa, M: Inputs>(_pointers: Self::Each<*const u8>, _i: usize) -> Self {
                 // SAFETY: forwarded from the caller.
-                unsafe { ($(_pointers.$n.add(_i).read_unaligned(),)*) }
+                unsafe { ($(load::<I, $ty>(const { M::DTYPES[$n] }, _pointers[$n], _i),)*) }
             }
         }
     };
 }
-inputs!();
-inputs!(A 0);
-inputs!(A 0 B 1);
-inputs!(A 0 B 1 C 2);
-inputs!(A 0 B 1 C 2 D 3);
-inputs!(A 0 B 1 C 2 D 3 E 4);
-
-impl<T: Value> Outputs for T {
-    const DTYPES: &'static [DType] = &[T::DTYPE];
-    const SIZE: usize = size_of::<T>();
-    type Pointers = *mut T;
-    type Stage = MaybeUninit<[T; LANES]>;
-
-    #[inline(always)]
-    fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
-        addresses[0].cast()
-    }
-    #[inline(always)]
-    fn stage() -> Self::Stage {
-        MaybeUninit::uninit()
-    }
-    #[inline(always)]
-    fn staged(stage: &mut Self::Stage) -> Self::Pointers {
-        stage.as_mut_ptr().cast::<T>()
-    }
-    #[inline(always)]
-    unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
-        // SAFETY: forwarded from the caller: `i` is within the array.
-        unsafe { stage.as_mut_ptr().cast::<T>().add(i).write(self) }
-    }
-    #[inline(always)]
-    unsafe fn set(self, to: Self::Pointers, i: usize) {
-        // SAFETY: forwarded from the caller.
-        unsafe { to.add(i).write_unaligned(self) }
-    }
-    #[inline(always)]
-    unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
-        // SAFETY: forwarded from the caller.
-        unsafe { copy_bytes(stage.as_ptr().cast::<T>(), to, n) }
-    }
-    #[inline(always)]
-    unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
-        // SAFETY: forwarded from the caller.
-        unsafe { pointers.add(i) }
-    }
-}
+inputs!(0:);
+inputs!(1: A 0);
+inputs!(2: A 0 B 1);
+inputs!(3: A 0 B 1 C 2);
+inputs!(4: A 0 B 1 C 2 D 3);
+inputs!(5: A 0 B 1 C 2 D 3 E 4);
 
 macro_rules! outputs {
-    ($($ty:ident $n:tt)*) => {
+    ($count:literal: $($ty:ident $n:tt)*) => {
         impl<$($ty: Element),*> Outputs for ($($ty,)*) {
             const DTYPES: &'static [DType] = &[$($ty::DTYPE),*];
             const SIZE: usize = {
@@ -214,12 +272,12 @@ macro_rules! outputs {
                 $(if size_of::<$ty>() > largest { largest = size_of::<$ty>() })*
                 largest
             };
-            type Pointers = ($(*mut $ty,)*);
+            type Pointers = [*mut u8; $count];
             type Stage = ($(MaybeUninit<[$ty; LANES]>,)*);
 
             #[inline(always)]
             fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
-                ($(addresses[$n].cast::<$ty>(),)*)
+                [$(addresses[$n]),*]
             }
             #[inline(always)]
             fn stage() -> Self::Stage {
@@ -227,7 +285,7 @@ macro_rules! outputs {
             }
             #[inline(always)]
             fn staged(stage: &mut Self::Stage) -> Self::Pointers {
-                ($(stage.$n.as_mut_ptr().cast::<$ty>(),)*)
+                [$(stage.$n.as_mut_ptr().cast()),*]
             }
             #[inline(always)]
             unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
@@ -235,51 +293,97 @@ macro_rules! outputs {
                 unsafe { $(stage.$n.as_mut_ptr().cast::<$ty>().add(i).write(self.$n);)* }
             }
             #[inline(always)]
-            unsafe fn set(self, to: Self::Pointers, i: usize) {
+            unsafe fn set<M: Outputs>(self, to: Self::Pointers, i: usize) {
                 // SAFETY: forwarded from the caller.
-                unsafe { $(to.$n.add(i).write_unaligned(self.$n);)* }
+                unsafe { $(put_at(self.$n, const { M::DTYPES[$n] }, to[$n], i);)* }
             }
             #[inline(always)]
-            unsafe fn store(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+            unsafe fn store<I: Isa, M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize) {
                 // SAFETY: forwarded from the caller.
-                unsafe { $(copy_bytes(stage.$n.as_ptr().cast::<$ty>(), to.$n, n);)* }
+                unsafe { $(store::<I, $ty>(stage.$n.as_ptr().cast(), const { M::DTYPES[$n] }, to[$n], n);)* }
             }
             #[inline(always)]
-            unsafe fn advance(pointers: Self::Pointers, i: usize) -> Self::Pointers {
-                // SAFETY: forwarded from the caller.
-                unsafe { ($(pointers.$n.add(i),)*) }
+            unsafe fn copy<M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+                $(
+                    let bytes = n * const { M::DTYPES[$n].itemsize() };
+                    // SAFETY: forwarded from the caller.
+                    unsafe { std::ptr::copy_nonoverlapping(stage.$n.as_ptr().cast(), to[$n], bytes) };
+                )*
+            }
+            #[inline(always)]
+            fn advance<M: Outputs>(to: Self::Pointers, i: usize) -> Self::Pointers {
+                [$(to[$n].wrapping_add(i * const { M::DTYPES[$n].itemsize() })),*]
             }
         }
     };
 }
-outputs!(A 0 B 1);
-outputs!(A 0 B 1 C 2);
+outputs!(1: A 0);
+outputs!(2: A 0 B 1);
+outputs!(3: A 0 B 1 C 2);
 
-/// Copies `n` elements without asking for their alignment.
-///
-/// # Safety
-/// `from` is valid for reads and `to` for writes of `n` elements; they do not overlap.
-#[inline(always)]
-unsafe fn copy_bytes<T>(from: *const T, to: *mut T, n: usize) {
-    // SAFETY: forwarded from the caller.
-    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), n * size_of::<T>()) }
+/// One output, as a tuple of one.
+impl<T: Value> Outputs for T {
+    const DTYPES: &'static [DType] = <(T,) as Outputs>::DTYPES;
+    const SIZE: usize = <(T,) as Outputs>::SIZE;
+    type Pointers = <(T,) as Outputs>::Pointers;
+    type Stage = <(T,) as Outputs>::Stage;
+
+    #[inline(always)]
+    fn pointers(addresses: &[*mut u8]) -> Self::Pointers {
+        <(T,) as Outputs>::pointers(addresses)
+    }
+    #[inline(always)]
+    fn stage() -> Self::Stage {
+        <(T,) as Outputs>::stage()
+    }
+    #[inline(always)]
+    fn staged(stage: &mut Self::Stage) -> Self::Pointers {
+        <(T,) as Outputs>::staged(stage)
+    }
+    #[inline(always)]
+    unsafe fn put(self, stage: &mut Self::Stage, i: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { (self,).put(stage, i) }
+    }
+    #[inline(always)]
+    unsafe fn set<M: Outputs>(self, to: Self::Pointers, i: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { (self,).set::<M>(to, i) }
+    }
+    #[inline(always)]
+    unsafe fn store<I: Isa, M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { <(T,) as Outputs>::store::<I, M>(stage, to, n) }
+    }
+    #[inline(always)]
+    unsafe fn copy<M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize) {
+        // SAFETY: forwarded from the caller.
+        unsafe { <(T,) as Outputs>::copy::<M>(stage, to, n) }
+    }
+    #[inline(always)]
+    fn advance<M: Outputs>(to: Self::Pointers, i: usize) -> Self::Pointers {
+        <(T,) as Outputs>::advance::<M>(to, i)
+    }
 }
 
-/// Runs an operator over `n` contiguous elements: `addresses` are the outputs, then the inputs.
+/// Runs an operator over `n` contiguous elements: `addresses` are the outputs, then the inputs; `M` and `N` are the types of the
+/// inputs and outputs in memory.
 ///
 /// # Safety
-/// Each address is valid for `n` elements of its type: outputs for writes, inputs for reads. An input is an output's
-/// memory exactly, or does not overlap it. No slice of the memory exists.
+/// Each address is valid for `n` elements of its type (an input that is `still`, for [`LANES`]): outputs for writes, inputs for
+/// reads. An input is an output's memory exactly, or does not overlap it. No slice of the memory exists. The memory suits.
 #[inline(always)]
-pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
+pub(super) unsafe fn block<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
     op: F,
     addresses: &[*mut u8],
     n: usize,
+    still: Still,
 ) {
     let (outputs, inputs) = addresses.split_at(Out::DTYPES.len());
     let (mut to, mut from) = (Out::pointers(outputs), In::pointers(inputs));
     let lanes = const { group(Out::SIZE) };
     let (mut groups, left) = (n / lanes, n % lanes);
+    let steps = In::steps::<M>(lanes, still);
     let (mut padded, mut result) = (In::stage(), Out::stage());
     let mut last = None;
     // SAFETY: the first round covers `groups` whole groups, so it and what is left make `n`. The second round, if more than a
@@ -287,23 +391,23 @@ pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, 
     unsafe {
         loop {
             for _ in 0..groups {
-                run_group::<I, In, Out, F>(op, from, to);
-                (from, to) = (In::advance(from, lanes), Out::advance(to, lanes));
+                run_group::<I, M, N, In, Out, F>(op, from, to);
+                (from, to) = (In::advance(from, steps), Out::advance::<N>(to, lanes));
             }
             if let Some(to) = last {
-                return Out::store(&result, to, left);
+                return Out::copy::<N>(&result, to, left);
             }
             if left <= FEW {
                 for k in 0..FEW {
                     if k < left {
-                        let x = In::get(from, k);
+                        let x = In::get::<I, M>(from, k);
                         let y = if F::HAS_RARE { op.rare::<I>(x) } else { op.apply::<I>(x) };
-                        y.set(to, k);
+                        y.set::<N>(to, k);
                     }
                 }
                 return;
             }
-            In::fill(&mut padded, from, left);
+            In::fill::<M>(&mut padded, from, left);
             last = Some(to);
             (from, to, groups) = (In::staged(&padded), Out::staged(&mut result), 1);
         }
@@ -315,9 +419,9 @@ pub(super) unsafe fn block<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, 
 /// # Safety
 /// As [`block`], for one group's elements.
 #[inline(always)]
-unsafe fn run_group<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
+unsafe fn run_group<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
     op: F,
-    from: In::Pointers,
+    from: In::Each<*const u8>,
     to: Out::Pointers,
 ) {
     let lanes = const { group(Out::SIZE) };
@@ -326,20 +430,20 @@ unsafe fn run_group<I: Isa, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
         if F::HAS_RARE {
             let mut any = false;
             for k in 0..lanes {
-                any |= op.is_rare(In::get(from, k));
+                any |= op.is_rare(In::get::<I, M>(from, k));
             }
             if any {
                 let mut group = Out::stage();
                 for k in 0..lanes {
-                    op.rare::<I>(In::get(from, k)).put(&mut group, k);
+                    op.rare::<I>(In::get::<I, M>(from, k)).put(&mut group, k);
                 }
-                return Out::store(&group, to, lanes);
+                return Out::store::<I, N>(&group, to, lanes);
             }
         }
         let mut group = Out::stage();
         for k in 0..lanes {
-            op.apply::<I>(In::get(from, k)).put(&mut group, k);
+            op.apply::<I>(In::get::<I, M>(from, k)).put(&mut group, k);
         }
-        Out::store(&group, to, lanes);
+        Out::store::<I, N>(&group, to, lanes);
     }
 }

@@ -18,9 +18,9 @@ pub mod beyond;
 mod block;
 mod drive;
 mod fold;
-mod lift;
 mod matrix;
 mod parts;
+mod patch;
 pub mod scratch;
 mod split;
 mod stream;
@@ -30,9 +30,8 @@ pub mod tiles;
 pub mod views;
 
 pub use block::{Elementwise, Inputs, Outputs};
-pub use drive::map;
+pub use drive::{is_lifted, map, map_from};
 pub use fold::{fold, fold2};
-pub use lift::{is_lifted, map_lifted};
 pub use matrix::{MatMut, MatRef};
 
 /// Writes elementwise kernels `pub fn name<I: Isa, T: ..>(iter: &TensorIter) -> Result<()>` from scalar bodies.
@@ -120,7 +119,7 @@ macro_rules! elementwise {
             }
         }
     };
-    // Kernels of f16 run on f32, between conversions of whole blocks.
+    // Kernels of f16 run on f32.
     (@run [$t:ident Number] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
     (@run [$t:ident Ordered] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
     (@run [$t:ident Floating] $($rest:tt)*) => { $crate::elementwise! { @lift $t $($rest)* } };
@@ -129,18 +128,15 @@ macro_rules! elementwise {
         $crate::loops::map::<I, $at, $out, _>($iter, Op($params))
     };
     (@lift $t:ident $iter:ident, $params:ident, $pt:ty, [$($generics:tt)*] $at:ty, $out:ty) => {{
-        use $crate::simd::Value;
-        fn map<I: $crate::isa::Isa, $($generics)*>(
+        use $crate::loops::{Inputs, Outputs};
+        fn map<I: $crate::isa::Isa, $($generics)*, M: Inputs, N: Outputs>(
             iter: &::tensor_core::iter::TensorIter,
             params: $pt,
-            memory: [&[::tensor_core::DType]; 2],
         ) -> ::tensor_core::Result<()> {
-            $crate::loops::map_lifted::<I, $at, $out, _>(iter, memory, Op(params))
+            $crate::loops::map_from::<I, M, N, $at, $out, _>(iter, Op(params))
         }
         if const { $crate::loops::is_lifted::<$t>() } {
-            use $crate::loops::{Inputs, Outputs};
-            let memory = [<$out as Outputs>::DTYPES, <$at as Inputs>::DTYPES];
-            map::<I, <$t as Value>::Lift>($iter, $params, memory)
+            map::<I, <$t as $crate::simd::Value>::Lift, $at, $out>($iter, $params)
         } else {
             $crate::loops::map::<I, $at, $out, _>($iter, Op($params))
         }

@@ -29,6 +29,11 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline(always)]
 unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
+    if crate::isa::level() >= crate::isa::Level::V4 {
+        // SAFETY: forwarded from the caller; the machine has the level.
+        return unsafe { stream_whole_lines(from, to, bytes) };
+    }
+    #[cfg(target_arch = "x86_64")]
     for at in (0..bytes).step_by(16) {
         use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
         // SAFETY: within the lines, whose 16-byte parts are aligned at `to`.
@@ -38,6 +43,21 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: forwarded from the caller.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, bytes);
+    }
+}
+
+/// [`stream_lines`] by registers of a line.
+///
+/// # Safety
+/// As [`stream_lines`], on a machine with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx512f")]
+unsafe fn stream_whole_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    for at in (0..bytes).step_by(LINE) {
+        // SAFETY: within the lines, which are aligned at `to`.
+        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
     }
 }
 

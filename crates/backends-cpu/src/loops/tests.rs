@@ -140,6 +140,52 @@ fn broadcast_transposed_and_strided_operands() {
 }
 
 #[test]
+fn broadcasts_of_halves_of_any_width() {
+    let half = |n: i64, by: i64| -> Vec<f16> { (0..n).map(|i| f16::from_f32((i * by % 23) as f32 * 0.25)).collect() };
+    for cols in [1i64, 3, 63, 64, 127, 128, 129, 300] {
+        let rows = 7;
+        let whole = dense(half(rows * cols, 5), &[rows, cols]);
+        let (row, column, one) = (half(cols, 7), half(rows, 11), half(1, 3));
+        let others = [dense(row, &[cols]), dense(column, &[rows, 1]), dense(one, &[])];
+        for (a, b) in
+            others.iter().flat_map(|other| [(&whole, other), (other, &whole)]).chain([(&others[0], &others[1])])
+        {
+            let mut iter = IterConfig::binary_op(None, a, b).build().unwrap();
+            iter.set_params(&[Scalar::Float(1.5)]);
+            with_level!(I => scaled::<I, f16>(&iter)).unwrap();
+            let at = |x: &TensorRef, i: usize| {
+                let values = values::<f16>(x);
+                let (r, c) = (i / cols as usize, i % cols as usize);
+                values[if x.sizes().len() == 2 && x.sizes()[1] == 1 {
+                    r
+                } else if x.sizes().len() == 1 {
+                    c
+                } else {
+                    i.min(values.len() - 1)
+                }]
+                .to_f32()
+            };
+            for (i, got) in values::<f16>(iter.output(0)).iter().enumerate() {
+                assert_eq!(*got, f16::from_f32(at(a, i) * 1.5 + at(b, i)), "element {i} of rows of {cols}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_broadcasts_are_written_whole() {
+    let (rows, cols) = (4100i64, 1031i64);
+    assert!((rows * cols) as usize * 4 > STREAM);
+    let a = dense(ramp((rows * cols) as usize), &[rows, cols]);
+    let out = dense(vec![0f32; (rows * cols) as usize], &[rows, cols]);
+    for (k, other) in [dense(vec![5f32], &[]), dense(ramp(rows as usize), &[rows, 1])].iter().enumerate() {
+        run(&out, &a, other, 2.0).unwrap();
+        let expected = |i: usize| i as f32 - 3.0 + 2.0 * if k == 0 { 5.0 } else { (i / cols as usize) as f32 - 3.0 };
+        assert!(values::<f32>(&out).iter().enumerate().all(|(i, &v)| v == expected(i)));
+    }
+}
+
+#[test]
 fn other_dtypes_and_several_outputs() {
     let n = 777usize;
     let size = [n as i64];

@@ -37,6 +37,17 @@ pub fn f32_to_f16(value: f32) -> f16 {
     f16::from_bits((magnitude | (bits >> 16) & 0x8000) as u16)
 }
 
+/// [`f16_to_f32`], by the instruction where the level has it: a loop of these becomes one of vectors.
+#[inline(always)]
+pub fn widened<I: Isa>(value: f16) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if I::LEVEL >= crate::isa::Level::V3 {
+        // SAFETY: `Isa::run` checked that the machine has the level's features.
+        return unsafe { x86::widened(value) };
+    }
+    f16_to_f32(value)
+}
+
 /// [`f16_to_f32`] of `n` numbers.
 ///
 /// # Safety
@@ -69,7 +80,14 @@ pub unsafe fn narrow<I: Isa>(from: *const f32, to: *mut f16, n: usize) {
     if I::LEVEL >= crate::isa::Level::V3 {
         done = n - n % 8;
         // SAFETY: forwarded from the caller; `Isa::run` checked that the machine has the level's features.
-        unsafe { x86::narrow(from, to, done) };
+        unsafe {
+            // By the width of the registers, so that what is in them need not go through memory.
+            if I::LEVEL >= crate::isa::Level::V4 && n.is_multiple_of(16) {
+                x86::narrow16(from, to, n);
+            } else {
+                x86::narrow(from, to, done);
+            }
+        }
     }
     for i in done..n {
         // SAFETY: forwarded from the caller.
@@ -77,7 +95,6 @@ pub unsafe fn narrow<I: Isa>(from: *const f32, to: *mut f16, n: usize) {
     }
 }
 
-/// Eight numbers at a time: wider registers gain nothing, the loops wait for memory.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
@@ -85,6 +102,14 @@ mod x86 {
     use tensor_core::f16;
 
     const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
+
+    /// # Safety
+    /// The machine has F16C.
+    #[inline]
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn widened(value: f16) -> f32 {
+        _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(value.to_bits().into())))
+    }
 
     /// # Safety
     /// As [`super::widen`], with `n` a multiple of 8, on a machine that has F16C.
@@ -105,6 +130,17 @@ mod x86 {
         for i in (0..n).step_by(8) {
             // SAFETY: as above.
             unsafe { _mm_storeu_si128(to.add(i).cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(from.add(i)))) };
+        }
+    }
+
+    /// # Safety
+    /// As [`widen`], with `n` a multiple of 16, on a machine that has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn narrow16(from: *const f32, to: *mut f16, n: usize) {
+        for i in (0..n).step_by(16) {
+            // SAFETY: forwarded from the caller: sixteen numbers from `i` on.
+            unsafe { _mm256_storeu_si256(to.add(i).cast(), _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from.add(i)))) };
         }
     }
 }

@@ -21,5 +21,5 @@ mod tests;
 
 pub use arith::{Arith, Floating, Integer, Number, Ordered, Real, RealFloating, Value};
 pub use cast::Cast;
-pub use half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow, widen};
+pub use half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, narrow, widen, widened};
 pub use math::{Math, RealMath};
