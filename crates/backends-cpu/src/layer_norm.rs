@@ -53,13 +53,11 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
     let mut next = 1;
     let weight = parameter::<T::Op>(&locked, &mut next, norm.weight.is_some())?;
     let bias = parameter::<T::Op>(&locked, &mut next, norm.bias.is_some())?;
-    let (x, weight, bias): (&[T], _, _) = (&x, weight.as_deref(), bias.as_deref());
+    let (ones, zeros) =
+        (constants(&weight, T::Op::ONE, norm.groups * k), constants(&bias, T::Op::ZERO, norm.groups * k));
+    let (x, weight, bias): (&[T], _, _) = (&x, weight.as_deref().unwrap_or(&ones), bias.as_deref().unwrap_or(&zeros));
     let (mut out, mut mean, mut rstd) = (locked.write::<T>(0)?, locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
     let length = k * s;
-    let row = |i: usize| {
-        let channels = i % norm.groups * k..(i % norm.groups + 1) * k;
-        (&x[i * length..][..length], weight.map(|w| &w[channels.clone()]), bias.map(|b| &b[channels]))
-    };
     out.with_dense(|out| {
         mean.with_dense(|mean| {
             rstd.with_dense(|rstd| {
@@ -71,12 +69,12 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
                     length * WORK,
                     #[inline(always)]
                     |i, out, mean, rstd| {
-                        let (x, weight, bias) = row(i);
+                        let (x, own) = (&x[i * length..][..length], i % norm.groups * k);
                         let (centre, spread) = rows::moments(x);
                         let scale = 1.0 / (spread / length as f64 + eps).sqrt();
                         let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
                         (mean[0], rstd[0]) = (centre, scale);
-                        affine::<I, T>(out, x, (centre, scale), (weight, bias), s);
+                        affine::<I, T>(out, x, (centre, scale), (&weight[own..][..k], &bias[own..][..k]), s);
                     },
                 )
             })
@@ -85,36 +83,35 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
     Ok(())
 }
 
+/// As many constants as stand in for an absent parameter.
+fn constants<O: tensor_core::Element>(parameter: &Option<Dense<'_, O>>, value: O, n: usize) -> Vec<O> {
+    if parameter.is_some() { Vec::new() } else { vec![value; n] }
+}
+
 /// `out = (x - centre) * scale * weight + bias`, the parameters one a run of `s` elements.
 #[inline(always)]
 fn affine<I: Isa, T: RealFloating>(
     out: &mut [T],
     x: &[T],
     (centre, scale): (T::Op, T::Op),
-    (weight, bias): (Option<&[T::Op]>, Option<&[T::Op]>),
+    (weight, bias): (&[T::Op], &[T::Op]),
     s: usize,
 ) {
-    let normal = |x: &T| x.up().sub(centre).mul(scale);
-    if s != 1 {
-        for i in 0..x.len().div_ceil(s) {
-            let (out, x) = (rows::piece_mut(out, i, s), rows::piece(x, i, s));
-            let (weight, bias) = (weight.map_or(T::Op::ONE, |w| w[i]), bias.map_or(T::Op::ZERO, |b| b[i]));
-            for (out, x) in out.iter_mut().zip(x) {
-                *out = T::down(normal(x).mul_add::<I>(weight, bias));
-            }
+    let n = out.len();
+    if s == 1 {
+        let (x, weight, bias) = (&x[..n], &weight[..n], &bias[..n]);
+        for i in 0..n {
+            out[i] = T::down(x[i].up().sub(centre).mul(scale).mul_add::<I>(weight[i], bias[i]));
         }
         return;
     }
-    let elements = out.iter_mut().zip(x);
-    match (weight, bias) {
-        (Some(weight), Some(bias)) => {
-            for ((out, x), (w, b)) in elements.zip(weight.iter().zip(bias)) {
-                *out = T::down(normal(x).mul_add::<I>(*w, *b));
-            }
+    for i in 0..n.div_ceil(s) {
+        let (out, x) = (rows::piece_mut(out, i, s), rows::piece(x, i, s));
+        let (weight, bias, n) = (weight[i], bias[i], out.len());
+        let x = &x[..n];
+        for i in 0..n {
+            out[i] = T::down(x[i].up().sub(centre).mul(scale).mul_add::<I>(weight, bias));
         }
-        (Some(weight), None) => elements.zip(weight).for_each(|((out, x), w)| *out = T::down(normal(x).mul(*w))),
-        (None, Some(bias)) => elements.zip(bias).for_each(|((out, x), b)| *out = T::down(normal(x).add(*b))),
-        (None, None) => elements.for_each(|(out, x)| *out = T::down(normal(x))),
     }
 }
 
@@ -128,7 +125,7 @@ struct Inputs<'a, T, O> {
     x: &'a [T],
     mean: &'a [O],
     rstd: &'a [O],
-    weight: Option<&'a [O]>,
+    weight: &'a [O],
     /// groups, K, S
     shape: (usize, usize, usize),
 }
@@ -147,37 +144,31 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let (grad, x) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
     let (mean, rstd) = (locked.read::<T::Op>(2)?.dense(), locked.read::<T::Op>(3)?.dense());
     let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
-    let shape = (norm.groups, k, s);
-    let inputs = Inputs { grad: &grad, x: &x, mean: &mean, rstd: &rstd, weight: weight.as_deref(), shape };
     let (length, channels) = (k * s, norm.groups * k);
-    let summed = if grads[1].is_some() || grads[2].is_some() { channels } else { 0 };
+    let ones = constants(&weight, T::Op::ONE, channels);
+    let weight: &[T::Op] = weight.as_deref().unwrap_or(&ones);
+    let inputs = Inputs { grad: &grad, x: &x, mean: &mean, rstd: &rstd, weight, shape: (norm.groups, k, s) };
     // Chunks depend on the shape alone, so the order of the sums does as well.
     let chunk = (GRAIN / (length * WORK).max(1)).max(1).max(m.div_ceil(PARTS));
     let parts: Vec<Mutex<Option<Partial<T::Op>>>> = (0..m.div_ceil(chunk)).map(|_| Mutex::new(None)).collect();
-    let partial = || (vec![T::Op::ZERO; summed], vec![T::Op::ZERO; summed]);
+    let one = |begin: usize, end: usize, out: &mut [T]| {
+        let mut part = (vec![T::Op::ZERO; channels], vec![T::Op::ZERO; channels]);
+        chunk_backward::<I, T>(out, &mut part, inputs, begin, end);
+        *parts[begin / chunk].lock() = Some(part);
+    };
     let mut next = 0;
     if grads[0].is_some() {
         next = 1;
         locked.write::<T>(0)?.with_dense(|out| {
-            // The level is entered inside, once: within itself it would keep the body from being inlined.
-            par_chunks::<Baseline, T>(out, chunk * length, |start, out| {
-                let (begin, mut part) = (start / length, partial());
-                I::run(
-                    #[inline(always)]
-                    || chunk_backward::<I, T>(out, inputs, begin, (summed > 0).then_some(&mut part)),
-                );
-                *parts[begin / chunk].lock() = Some(part);
+            par_chunks::<Baseline, T>(out, chunk * length, |at, out| {
+                one(at / length, (at + out.len()) / length, out);
             })
         });
     } else {
-        parallel_for(m, chunk, |begin, end| {
-            let mut part = partial();
-            I::run(
-                #[inline(always)]
-                || (begin..end).for_each(|i| accumulate::<I, T>(&mut part, inputs, i)),
-            );
-            *parts[begin / chunk].lock() = Some(part);
-        });
+        parallel_for(m, chunk, |begin, end| one(begin, end, &mut []));
+    }
+    if grads[1].is_none() && grads[2].is_none() {
+        return Ok(());
     }
     let mut sums = (vec![T::Op::ZERO; channels], vec![T::Op::ZERO; channels]);
     for part in parts.into_iter().filter_map(Mutex::into_inner) {
@@ -193,164 +184,114 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     Ok(())
 }
 
-impl<'a, T: RealFloating> Inputs<'a, T, T::Op> {
-    /// Gradient, input and weight of a row.
-    #[inline(always)]
-    fn row(&self, i: usize) -> (&'a [T], &'a [T], Option<&'a [T::Op]>) {
-        let (groups, k, s) = self.shape;
-        let (at, own) = (i * k * s, i % groups * k);
-        (&self.grad[at..at + k * s], &self.x[at..at + k * s], self.weight.map(|w| &w[own..own + k]))
-    }
-}
-
-/// The rows from `begin` on: gradients of the input, and their share in those of the parameters.
-#[inline(always)]
+/// The rows from `begin` to `end`: gradients of the input, if there is room for them, and shares in those of the parameters.
+#[inline(never)]
 fn chunk_backward<I: Isa, T: RealFloating>(
     out: &mut [T],
+    (weights, biases): &mut Partial<T::Op>,
     inputs: Inputs<'_, T, T::Op>,
     begin: usize,
-    mut part: Option<&mut Partial<T::Op>>,
+    end: usize,
 ) {
-    let length = inputs.shape.1 * inputs.shape.2;
-    for i in 0..out.len() / length {
-        let out = rows::piece_mut(out, i, length);
-        match (part.as_deref_mut(), inputs.weight) {
-            (Some(part), Some(weight)) if inputs.shape.2 == 1 => {
-                row_and_parameters::<I, T>(out, part, inputs, weight, begin + i);
-            }
-            (part, _) => {
-                row_backward::<I, T>(out, inputs, begin + i);
-                if let Some(part) = part {
-                    accumulate::<I, T>(part, inputs, begin + i);
+    let (groups, k, s) = inputs.shape;
+    // One loop for all: gradients that nobody asked for go to a row of their own.
+    let mut spare = if out.is_empty() { vec![T::zeroed(); k * s] } else { Vec::new() };
+    I::run(
+        #[inline(always)]
+        || {
+            for i in begin..end {
+                let out = if spare.is_empty() { rows::piece_mut(out, i - begin, k * s) } else { &mut spare[..] };
+                let own = i % groups * k..(i % groups + 1) * k;
+                let row = Row {
+                    grad: rows::piece(inputs.grad, i, k * s),
+                    x: rows::piece(inputs.x, i, k * s),
+                    weight: &inputs.weight[own.clone()],
+                    mean: inputs.mean[i],
+                    rstd: inputs.rstd[i],
+                };
+                let (weights, biases) = (&mut weights[own.clone()], &mut biases[own]);
+                if s == 1 {
+                    elements_backward::<I, T>(out, weights, biases, row);
+                } else {
+                    channels_backward::<T>(out, weights, biases, row, s);
                 }
             }
-        }
-    }
+        },
+    )
 }
 
-/// The means of `h = grad * weight` and of `h * normal(x)` over a row.
+/// A row of [`Inputs`].
+struct Row<'a, T, O> {
+    grad: &'a [T],
+    x: &'a [T],
+    weight: &'a [O],
+    mean: O,
+    rstd: O,
+}
+
+/// A row of channels of one element.
 #[inline(always)]
-fn weighted_means<T: RealFloating>(
-    grad: &[T],
-    weight: &[T::Op],
-    x: &[T],
-    normal: impl Fn(T) -> T::Op,
-) -> (T::Op, T::Op) {
+fn elements_backward<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    weights: &mut [T::Op],
+    biases: &mut [T::Op],
+    row: Row<'_, T, T::Op>,
+) {
+    let n = out.len();
+    let (grad, x, weight, mean, rstd) = (&row.grad[..n], &row.x[..n], &row.weight[..n], row.mean, row.rstd);
+    let (weights, biases) = (&mut weights[..n], &mut biases[..n]);
     let (sum, dot) = rows::sums3(
         grad,
         weight,
         x,
         #[inline(always)]
-        |g: T, w: T::Op, x| {
+        |g: T, w: T::Op, x: T| {
             let h = g.up().mul(w);
-            (h, h.mul(normal(x)))
+            (h, h.mul(x.up().sub(mean).mul(rstd)))
         },
     );
-    let n = grad.len() as f64;
-    (T::Op::from_f64(sum / n), T::Op::from_f64(dot / n))
-}
-
-/// [`row_backward`] and [`accumulate`] of layer norm in one pass, the common case.
-#[inline(always)]
-fn row_and_parameters<I: Isa, T: RealFloating>(
-    out: &mut [T],
-    part: &mut Partial<T::Op>,
-    inputs: Inputs<'_, T, T::Op>,
-    weight: &[T::Op],
-    i: usize,
-) {
-    let (grad, x, _) = inputs.row(i);
-    let (mean, rstd, k) = (inputs.mean[i], inputs.rstd[i], grad.len());
-    let own = i % inputs.shape.0 * k;
-    let weight = &weight[own..own + k];
-    let normal = |x: T| x.up().sub(mean).mul(rstd);
-    let (a, b) = weighted_means(grad, weight, x, normal);
-    let term = mean.mul(rstd).neg();
-    let sums = part.0[own..own + k].iter_mut().zip(&mut part.1[own..own + k]);
-    for ((((out, g), w), x), (weight_sum, bias_sum)) in out.iter_mut().zip(grad).zip(weight).zip(x).zip(sums) {
-        let g = g.up();
-        *out = T::down(g.mul(*w).sub(a).sub(normal(*x).mul(b)).mul(rstd));
-        *weight_sum = weight_sum.mul_accumulate::<I>(g, x.up().mul_add::<I>(rstd, term));
-        *bias_sum = bias_sum.add(g);
-    }
-}
-
-#[inline(always)]
-fn row_backward<I: Isa, T: RealFloating>(out: &mut [T], inputs: Inputs<'_, T, T::Op>, i: usize) {
-    let (grad, x, weight) = inputs.row(i);
-    let (mean, rstd, s) = (inputs.mean[i], inputs.rstd[i], inputs.shape.2);
-    let n = grad.len() as f64;
-    let normal = |x: T| x.up().sub(mean).mul(rstd);
-    let finish = |h: T::Op, x: T, a: T::Op, b: T::Op| T::down(h.sub(a).sub(normal(x).mul(b)).mul(rstd));
-    let means = |(sum, dot): (f64, f64)| (T::Op::from_f64(sum / n), T::Op::from_f64(dot / n));
-    match weight {
-        None => {
-            let (a, b) = means(rows::sums(
-                grad,
-                x,
-                #[inline(always)]
-                |g: T, x| (g.up(), g.up().mul(normal(x))),
-            ));
-            for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
-                *out = finish(g.up(), *x, a, b);
-            }
-        }
-        Some(weight) if s == 1 => {
-            let (a, b) = weighted_means(grad, weight, x, normal);
-            for (((out, g), w), x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
-                *out = finish(g.up().mul(*w), *x, a, b);
-            }
-        }
-        Some(weight) => {
-            let mut sums = (0.0, 0.0);
-            for (i, w) in weight.iter().enumerate() {
-                let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
-                let of = rows::sums(
-                    grad,
-                    x,
-                    #[inline(always)]
-                    |g: T, x| (g.up(), g.up().mul(normal(x))),
-                );
-                let w = Real::to_f64(*w);
-                sums = (sums.0 + of.0 * w, sums.1 + of.1 * w);
-            }
-            let (a, b) = means(sums);
-            for (i, w) in weight.iter().enumerate() {
-                let (out, grad, x) = (rows::piece_mut(out, i, s), rows::piece(grad, i, s), rows::piece(x, i, s));
-                for ((out, g), x) in out.iter_mut().zip(grad).zip(x) {
-                    *out = finish(g.up().mul(*w), *x, a, b);
-                }
-            }
-        }
-    }
-}
-
-/// Adds a row's share to the gradients of weight and bias.
-#[inline(always)]
-fn accumulate<I: Isa, T: RealFloating>(part: &mut Partial<T::Op>, inputs: Inputs<'_, T, T::Op>, i: usize) {
-    let (grad, x, _) = inputs.row(i);
-    let (mean, rstd, (groups, k, s)) = (inputs.mean[i], inputs.rstd[i], inputs.shape);
-    let own = i % groups * k;
+    let (a, b) = (T::Op::from_f64(sum / n as f64), T::Op::from_f64(dot / n as f64));
     // As PyTorch does: one rounding less than `(x - mean) * rstd`, another result where that is 0.
     let term = mean.mul(rstd).neg();
-    let normal = |x: T| x.up().mul_add::<I>(rstd, term);
-    let sums = part.0[own..own + k].iter_mut().zip(&mut part.1[own..own + k]);
-    if s == 1 {
-        for (((weight, bias), g), x) in sums.zip(grad).zip(x) {
-            *weight = weight.mul_accumulate::<I>(g.up(), normal(*x));
-            *bias = bias.add(g.up());
-        }
-    } else {
-        for (i, (weight, bias)) in sums.enumerate() {
-            let (grad, x) = (rows::piece(grad, i, s), rows::piece(x, i, s));
-            let (sum, dot) = rows::sums(
-                grad,
-                x,
-                #[inline(always)]
-                |g: T, x| (g.up(), g.up().mul(normal(x))),
-            );
-            *weight = weight.add(T::Op::from_f64(dot));
-            *bias = bias.add(T::Op::from_f64(sum));
+    for i in 0..n {
+        let (g, x) = (grad[i].up(), x[i].up());
+        out[i] = T::down(g.mul(weight[i]).sub(a).sub(x.sub(mean).mul(rstd).mul(b)).mul(rstd));
+        weights[i] = weights[i].mul_accumulate::<I>(g, x.mul_add::<I>(rstd, term));
+        biases[i] = biases[i].add(g);
+    }
+}
+
+/// A row of channels of `s` elements.
+#[inline(always)]
+fn channels_backward<T: RealFloating>(
+    out: &mut [T],
+    weights: &mut [T::Op],
+    biases: &mut [T::Op],
+    row: Row<'_, T, T::Op>,
+    s: usize,
+) {
+    let (mean, rstd, n) = (row.mean, row.rstd, out.len() as f64);
+    let mut sums = (0.0, 0.0);
+    for (i, weight) in row.weight.iter().enumerate() {
+        let (sum, dot) = rows::sums(
+            rows::piece(row.grad, i, s),
+            rows::piece(row.x, i, s),
+            #[inline(always)]
+            |g: T, x: T| (g.up(), g.up().mul(x.up().sub(mean).mul(rstd))),
+        );
+        weights[i] = weights[i].add(T::Op::from_f64(dot));
+        biases[i] = biases[i].add(T::Op::from_f64(sum));
+        let weight = Real::to_f64(*weight);
+        sums = (sums.0 + sum * weight, sums.1 + dot * weight);
+    }
+    let (a, b) = (T::Op::from_f64(sums.0 / n), T::Op::from_f64(sums.1 / n));
+    for (i, weight) in row.weight.iter().enumerate() {
+        let (grad, x) = (rows::piece(row.grad, i, s), rows::piece(row.x, i, s));
+        let (out, weight) = (rows::piece_mut(out, i, s), *weight);
+        let n = out.len();
+        let (grad, x) = (&grad[..n], &x[..n]);
+        for i in 0..n {
+            out[i] = T::down(grad[i].up().mul(weight).sub(a).sub(x[i].up().sub(mean).mul(rstd).mul(b)).mul(rstd));
         }
     }
 }

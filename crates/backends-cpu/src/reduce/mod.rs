@@ -11,7 +11,7 @@ mod tests;
 use tensor_aten::Tensor;
 use tensor_core::{Bool, Element, Result};
 
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Math, Number, Ordered, Real, Value};
@@ -19,14 +19,20 @@ use crate::simd::{Arith, Floating, Math, Number, Ordered, Real, Value};
 pub use moments::{norm, var};
 pub use select::{max_dim, min_dim};
 
-/// Independent accumulators of a row: enough to keep the vector units busy.
-const WIDTH: usize = 64;
+/// Independent accumulators of a row, in bytes: enough to keep the vector units busy.
+const WIDTH: usize = 256;
 /// Elements that are accumulated in a straight line before partial results are combined pairwise.
 const BLOCK: usize = 2048;
 /// Columns that are accumulated side by side: whole pages of a row at a time, whose accumulators stay in the nearest cache.
-const COLUMNS: usize = 512;
+const COLUMNS: usize = 4096;
 /// Rows that a column accumulates in a straight line.
 const DEPTH: usize = 128;
+/// Rows that columns take at once: each is a stream of memory.
+const ROWS: usize = 4;
+/// Planes (R, B) from which on they alone keep all threads busy.
+const PLANES: usize = 8;
+/// The most partial results of a column, beyond which their rows grow.
+const PARTS: usize = 64;
 
 /// How a lane is folded: a step an element, and the combination of two partial results.
 trait Fold<T: Value>: Copy + Send + Sync {
@@ -36,13 +42,17 @@ trait Fold<T: Value>: Copy + Send + Sync {
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
+// What is compiled for a level is out of line, one copy for all that call it.
+
 /// Folds a row in blocks, combined pairwise.
-#[inline(always)]
+#[inline(never)]
 fn fold_row<I: Isa, T: Value, F: Fold<T>>(fold: F, row: &[T]) -> F::Acc {
+    if row.len() <= BLOCK {
+        return fold_block::<I, T, F>(fold, row);
+    }
     // Partial results of 2^level blocks, as in binary counting: a cascade without recursion.
     let mut levels = [fold.identity(); 48];
     let mut blocks = 0u64;
-    let mut result = None;
     for block in row.chunks(BLOCK) {
         let mut carry = fold_block::<I, T, F>(fold, block);
         let mut level = 0;
@@ -53,36 +63,53 @@ fn fold_row<I: Isa, T: Value, F: Fold<T>>(fold: F, row: &[T]) -> F::Acc {
         levels[level] = carry;
         blocks += 1;
     }
-    for (level, &part) in levels.iter().enumerate() {
-        if blocks >> level & 1 == 1 {
-            result = Some(match result {
-                None => part,
-                Some(right) => fold.combine(part, right),
-            });
-        }
-    }
-    result.unwrap_or_else(|| fold.identity())
+    let mut parts = levels.into_iter().enumerate().filter(|(level, _)| blocks >> level & 1 == 1).map(|(_, part)| part);
+    let first = parts.next().unwrap_or_else(|| fold.identity());
+    parts.fold(first, |right, part| fold.combine(part, right))
+}
+
+/// Folds a row in a straight line.
+#[inline(never)]
+fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
+    I::run(
+        #[inline(always)]
+        || match const { WIDTH / size_of::<F::Acc>() } {
+            16 => fold_lanes::<I, T, F, 16>(fold, block),
+            32 => fold_lanes::<I, T, F, 32>(fold, block),
+            _ => fold_lanes::<I, T, F, 64>(fold, block),
+        },
+    )
 }
 
 #[inline(always)]
-fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
-    let mut acc = [fold.identity(); WIDTH];
-    let (runs, rest) = block.as_chunks::<WIDTH>();
-    if runs.is_empty() {
-        return rest.iter().fold(fold.identity(), |acc, x| fold.step::<I>(acc, x.up()));
-    }
+fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(fold: F, block: &[T]) -> F::Acc {
+    let Some(end) = block.last_chunk::<W>() else {
+        let mut acc = fold.identity();
+        for x in block {
+            acc = fold.step::<I>(acc, x.up());
+        }
+        return acc;
+    };
+    let mut acc = [fold.identity(); W];
+    let (runs, rest) = block.as_chunks::<W>();
     for run in runs {
         // Not in place: that LLVM would not keep in registers.
         let mut next = acc;
-        for i in 0..WIDTH {
+        for i in 0..W {
             next[i] = fold.step::<I>(acc[i], run[i].up());
         }
         acc = next;
     }
-    for (acc, x) in acc.iter_mut().zip(rest) {
-        *acc = fold.step::<I>(*acc, x.up());
+    if !rest.is_empty() {
+        // A run that ends where the row does, of which what is left counts.
+        let (others, mut next) = (W - rest.len(), acc);
+        for i in 0..W {
+            let step = fold.step::<I>(acc[i], end[i].up());
+            next[i] = if i < others { acc[i] } else { step };
+        }
+        acc = next;
     }
-    let mut width = WIDTH;
+    let mut width = W;
     while width > 1 {
         width /= 2;
         for i in 0..width {
@@ -92,23 +119,45 @@ fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
     acc[0]
 }
 
-/// Folds `columns.len()` neighbouring columns of `rows` rows, `pitch` apart.
-#[inline(always)]
+/// Folds `columns.len()` neighbouring columns of `rows` rows, `pitch` apart, into what begins as their identity.
+#[inline(never)]
 fn fold_columns<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], rows: usize, pitch: usize, columns: &mut [F::Acc]) {
     let width = columns.len();
-    let mut start = 0;
-    while start < rows {
-        let mut acc = [fold.identity(); COLUMNS];
-        let end = rows.min(start + DEPTH);
-        for r in start..end {
-            for (acc, x) in acc[..width].iter_mut().zip(&x[r * pitch..][..width]) {
-                *acc = fold.step::<I>(*acc, x.up());
+    let mut block = vec![fold.identity(); if rows > DEPTH { width } else { 0 }];
+    I::run(
+        #[inline(always)]
+        || {
+            for start in (0..rows).step_by(DEPTH) {
+                let acc = if rows > DEPTH { &mut block[..] } else { &mut *columns };
+                let end = rows.min(start + DEPTH);
+                let row = |r: usize| &x[r * pitch..][..width];
+                for r in (start..end).step_by(ROWS) {
+                    if r + ROWS <= end {
+                        add_rows::<I, T, F, ROWS>(fold, acc, std::array::from_fn(|i| row(r + i)));
+                    } else {
+                        (r..end).for_each(|r| add_rows::<I, T, F, 1>(fold, acc, [row(r)]));
+                    }
+                }
+                for (total, part) in columns.iter_mut().zip(&mut block) {
+                    *total = fold.combine(*total, *part);
+                    *part = fold.identity();
+                }
             }
+        },
+    )
+}
+
+/// Adds rows to the running results of their columns, in order.
+#[inline(always)]
+fn add_rows<I: Isa, T: Value, F: Fold<T>, const N: usize>(fold: F, acc: &mut [F::Acc], rows: [&[T]; N]) {
+    let width = acc.len();
+    let rows = rows.map(|row| &row[..width]);
+    for i in 0..width {
+        let mut sum = acc[i];
+        for row in rows {
+            sum = fold.step::<I>(sum, row[i].up());
         }
-        for (total, part) in columns.iter_mut().zip(acc) {
-            *total = fold.combine(*total, part);
-        }
-        start = end;
+        acc[i] = sum;
     }
 }
 
@@ -118,6 +167,24 @@ fn extents(x: &Tensor) -> (usize, usize, usize) {
         [a, r, b] => (a as usize, r as usize, b as usize),
         _ => (1, x.numel() as usize, 1),
     }
+}
+
+/// Folds the columns of a plane of `b` of them, its rows shared among the threads: in memory they lie one behind the other.
+#[inline(never)]
+fn fold_plane<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], b: usize) -> Vec<F::Acc> {
+    let rows = x.len() / b;
+    let depth = (GRAIN / b).max(rows.div_ceil(PARTS)).next_multiple_of(DEPTH);
+    let part = |begin: usize, end: usize| {
+        let mut columns = vec![fold.identity(); b];
+        for (i, columns) in columns.chunks_mut(COLUMNS).enumerate() {
+            fold_columns::<I, T, F>(fold, &x[begin * b + i * COLUMNS..], end - begin, b, columns);
+        }
+        columns
+    };
+    parallel_reduce(rows, depth, Vec::new(), part, |mut p: Vec<F::Acc>, q| {
+        p.iter_mut().zip(q).for_each(|(p, q)| *p = fold.combine(*p, q));
+        p
+    })
 }
 
 /// `out[a, b] = finish(fold of x[a, :, b])`
@@ -133,56 +200,38 @@ fn reduce<I: Isa, T: Value, O: Element, F: Fold<T>>(
     let x = locked.read::<T>(0)?.dense();
     locked.write::<O>(0)?.with_dense(|out| {
         if a * b == 1 {
-            let whole = parallel_reduce(
-                r,
-                GRAIN,
-                fold.identity(),
-                |begin, end| {
-                    I::run(
-                        #[inline(always)]
-                        || fold_row::<I, T, F>(fold, &x[begin..end]),
-                    )
-                },
-                |p, q| fold.combine(p, q),
-            );
+            let chunk = |begin: usize, end: usize| fold_row::<I, T, F>(fold, &x[begin..end]);
+            let whole = parallel_reduce(r, GRAIN, fold.identity(), chunk, |p, q| fold.combine(p, q));
             out[0] = finish(whole, r);
-        } else if b == 1 {
-            par_chunks::<I, O>(
-                out,
-                (GRAIN / r.max(1)).max(1),
-                #[inline(always)]
-                |start, part| {
-                    for (i, out) in part.iter_mut().enumerate() {
-                        *out = finish(fold_row::<I, T, F>(fold, &x[(start + i) * r..][..r]), r);
-                    }
-                },
-            );
-        } else {
-            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-            par_chunks::<I, O>(
-                out,
-                grain,
-                #[inline(always)]
-                |start, part| {
-                    column_runs(
-                        start,
-                        part.len(),
-                        b,
-                        COLUMNS,
-                        #[inline(always)]
-                        |done, row, column, width| {
-                            let mut columns = [fold.identity(); COLUMNS];
-                            if r > 0 {
-                                fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, &mut columns[..width]);
-                            }
-                            for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
-                                *out = finish(acc, r);
-                            }
-                        },
-                    );
-                },
-            );
+            return;
         }
+        if a < PLANES && b > 1 && b < PARTS * COLUMNS && r > DEPTH {
+            for (plane, out) in out.chunks_mut(b).enumerate() {
+                let columns = fold_plane::<I, T, F>(fold, &x[plane * r * b..][..r * b], b);
+                out.iter_mut().zip(columns).for_each(|(out, acc)| *out = finish(acc, r));
+            }
+            return;
+        }
+        let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
+        par_chunks::<Baseline, O>(out, grain, |start, part| {
+            if b == 1 {
+                for (i, out) in part.iter_mut().enumerate() {
+                    *out = finish(fold_row::<I, T, F>(fold, &x[(start + i) * r..][..r]), r);
+                }
+                return;
+            }
+            let mut columns = vec![fold.identity(); COLUMNS.min(b)];
+            column_runs(start, part.len(), b, COLUMNS, |done, row, column, width| {
+                let columns = &mut columns[..width];
+                columns.fill(fold.identity());
+                if r > 0 {
+                    fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, columns);
+                }
+                for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
+                    *out = finish(*acc, r);
+                }
+            });
+        });
     });
     Ok(())
 }

@@ -4,7 +4,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Complex, Element, Result};
 
 use super::extents;
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Floating, Real, Value};
@@ -75,7 +75,7 @@ struct Row<'a, T> {
 
 impl<T: Parts> Row<'_, T> {
     /// Combines `step(.., x)` over the elements, in an order that depends on their number alone.
-    #[inline(always)]
+    #[inline]
     fn fold<I: Isa, A: Copy + Send + Sync>(
         self,
         init: A,
@@ -83,96 +83,87 @@ impl<T: Parts> Row<'_, T> {
         combine: impl Fn(A, A) -> A + Copy + Sync,
     ) -> A {
         let x = self.x;
-        let chunk = |begin: usize, end: usize| {
-            I::run(
-                #[inline(always)]
-                || fold_row(&x[begin..end], init, step, combine),
-            )
-        };
-        if self.alone { parallel_reduce(x.len(), GRAIN, init, chunk, combine) } else { chunk(0, x.len()) }
+        if self.alone {
+            let chunk = |begin: usize, end: usize| fold_row::<I, T, A>(&x[begin..end], init, step, combine);
+            parallel_reduce(x.len(), GRAIN, init, chunk, combine)
+        } else {
+            fold_row::<I, T, A>(x, init, step, combine)
+        }
     }
 }
 
-#[inline(always)]
-fn fold_row<T: Parts, A: Copy>(x: &[T], init: A, step: impl Fn(A, T::Wide) -> A, combine: impl Fn(A, A) -> A) -> A {
-    let mut acc = [init; WIDTH];
-    let (runs, rest) = x.as_chunks::<WIDTH>();
-    for run in runs {
-        // Not in place: that LLVM would unroll and vectorise by twos.
-        let mut next = acc;
-        for i in 0..WIDTH {
-            next[i] = step(acc[i], run[i].wide());
-        }
-        acc = next;
-    }
-    for (acc, x) in acc.iter_mut().zip(rest) {
-        *acc = step(*acc, x.wide());
-    }
-    let mut width = WIDTH;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            acc[i] = combine(acc[i], acc[i + width]);
-        }
-    }
-    acc[0]
+/// Out of line, one copy for all that call it.
+#[inline(never)]
+fn fold_row<I: Isa, T: Parts, A: Copy>(
+    x: &[T],
+    init: A,
+    step: impl Fn(A, T::Wide) -> A,
+    combine: impl Fn(A, A) -> A,
+) -> A {
+    I::run(
+        #[inline(always)]
+        || {
+            let mut acc = [init; WIDTH];
+            let (runs, rest) = x.as_chunks::<WIDTH>();
+            for run in runs {
+                // Not in place: that LLVM would unroll and vectorise by twos.
+                let mut next = acc;
+                for i in 0..WIDTH {
+                    next[i] = step(acc[i], run[i].wide());
+                }
+                acc = next;
+            }
+            let mut few = init;
+            for x in rest {
+                few = step(few, x.wide());
+            }
+            let mut width = WIDTH;
+            while width > 1 {
+                width /= 2;
+                for i in 0..width {
+                    acc[i] = combine(acc[i], acc[i + width]);
+                }
+            }
+            combine(acc[0], few)
+        },
+    )
 }
 
 /// Stores what `f` gives for each row of `x` (A, R, B). Columns are laid out as rows first, a tile at a time.
-#[inline]
-fn by_row<I: Isa, T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>) -> O + Sync) -> Result<()> {
+fn by_row<T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>) -> O + Sync) -> Result<()> {
     let (a, r, b) = extents(x);
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
     let x = locked.read::<T>(0)?.dense();
     locked.write::<O>(0)?.with_dense(|out| {
         if a * b == 1 {
             out[0] = f(Row { x: &x, alone: true });
-        } else if b == 1 {
-            par_chunks::<I, O>(
-                out,
-                (GRAIN / r.max(1)).max(1),
-                #[inline(always)]
-                |start, part| {
-                    for (i, out) in part.iter_mut().enumerate() {
-                        *out = f(Row { x: &x[(start + i) * r..][..r], alone: false });
-                    }
-                },
-            );
-        } else {
-            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(TILE.min(b));
-            par_chunks::<I, O>(
-                out,
-                grain,
-                #[inline(always)]
-                |start, part| {
-                    let mut rows = vec![T::zeroed(); TILE * r];
-                    column_runs(
-                        start,
-                        part.len(),
-                        b,
-                        TILE,
-                        #[inline(always)]
-                        |done, row, column, width| {
-                            for i in 0..r {
-                                for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
-                                    rows[j * r + i] = x;
-                                }
-                            }
-                            for (j, out) in part[done..done + width].iter_mut().enumerate() {
-                                *out = f(Row { x: &rows[j * r..][..r], alone: false });
-                            }
-                        },
-                    );
-                },
-            );
+            return;
         }
+        let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(TILE.min(b));
+        par_chunks::<Baseline, O>(out, grain, |start, part| {
+            let mut rows = vec![T::zeroed(); if b == 1 { 0 } else { TILE * r }];
+            column_runs(start, part.len(), b, TILE, |done, row, column, width| {
+                if b == 1 {
+                    part[done] = f(Row { x: &x[row * r..][..r], alone: false });
+                    return;
+                }
+                for i in 0..r {
+                    for (j, &x) in x[(row * r + i) * b + column..][..width].iter().enumerate() {
+                        rows[j * r + i] = x;
+                    }
+                }
+                for (j, out) in part[done..done + width].iter_mut().enumerate() {
+                    *out = f(Row { x: &rows[j * r..][..r], alone: false });
+                }
+            });
+        });
     });
     Ok(())
 }
 
 /// `out = sum(|x - mean(x)|^2) / max(R - correction, 0)`
 pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Result<()> {
-    by_row::<I, T, T::Abs>(out, x, |row| {
+    by_row::<T, T::Abs>(out, x, |row| {
         let n = row.x.len() as f64;
         let total = row.fold::<I, _>(T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
         let mean = T::over(total, n);
@@ -183,32 +174,20 @@ pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Resul
 
 /// `out = (sum |x|^p)^(1/p)`; the count of nonzeros for p = 0, the extremum for p = +-inf.
 pub fn norm<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, p: f64) -> Result<()> {
-    if p == 2.0 {
-        return by_row::<I, T, T::Abs>(out, x, |row| {
-            T::real(row.fold::<I, _>(0.0, |acc, x| T::add_square::<I>(acc, x), |a, b| a + b).sqrt())
-        });
-    }
-    let init = if p == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };
-    let combine = |a: f64, b: f64| {
-        if p == f64::INFINITY {
-            Real::maximum(a, b)
+    by_row::<T, T::Abs>(out, x, |row| {
+        let add = |p: f64, q: f64| p + q;
+        T::real(if p == 2.0 {
+            row.fold::<I, _>(0.0, |sum, x| T::add_square::<I>(sum, x), add).sqrt()
+        } else if p == 1.0 {
+            row.fold::<I, _>(0.0, |sum, x| sum + T::modulus(x), add)
+        } else if p == 0.0 {
+            row.fold::<I, _>(0.0, |sum, x| sum + f64::from(u8::from(T::modulus(x) != 0.0)), add)
+        } else if p == f64::INFINITY {
+            row.fold::<I, _>(0.0, |most, x| Real::maximum(T::modulus(x), most), Real::maximum)
         } else if p == f64::NEG_INFINITY {
-            Real::minimum(a, b)
+            row.fold::<I, _>(f64::INFINITY, |least, x| Real::minimum(T::modulus(x), least), Real::minimum)
         } else {
-            a + b
-        }
-    };
-    let power = |x: f64| {
-        if p == 0.0 {
-            f64::from(u8::from(x != 0.0))
-        } else if p == 1.0 || p.is_infinite() {
-            x
-        } else {
-            x.powf(p)
-        }
-    };
-    by_row::<I, T, T::Abs>(out, x, |row| {
-        let total = row.fold::<I, _>(init, |acc, x| combine(power(T::modulus(x)), acc), combine);
-        T::real(if p == 0.0 || p == 1.0 || p.is_infinite() { total } else { total.powf(1.0 / p) })
+            row.fold::<Baseline, _>(0.0, |sum, x| sum + T::modulus(x).powf(p), add).powf(1.0 / p)
+        })
     })
 }

@@ -5,7 +5,7 @@ use tensor_aten::Tensor;
 use tensor_core::Result;
 
 use super::{Fold, Largest, Smallest, extents, fold_block};
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{column_runs, lock, par_chunks2};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::simd::{Arith, Ordered};
@@ -41,15 +41,16 @@ fn wins<T: Ordered, F: Order<T>>(a: T::Op, b: T::Op) -> bool {
     !b.is_nan() & (F::before(a, b) | a.is_nan())
 }
 
-/// Where the first element is for which `is` holds; the length if there is none.
+/// Where the first element is that equals the extreme, or is no number.
 #[inline(always)]
-fn first<T: Ordered>(x: &[T], is: impl Fn(T::Op) -> bool) -> usize {
+fn first<T: Ordered>(x: &[T], extreme: T::Op) -> usize {
+    let is = |x: T| (x.up() == extreme) | x.up().is_nan();
     let (runs, rest) = x.as_chunks::<RUN>();
     let mut at = 0;
     for run in runs {
         let mut any = false;
         for &x in run {
-            any |= is(x.up());
+            any |= is(x);
         }
         if any {
             break;
@@ -57,14 +58,14 @@ fn first<T: Ordered>(x: &[T], is: impl Fn(T::Op) -> bool) -> usize {
         at += RUN;
     }
     let end = if at == runs.len() * RUN { at + rest.len() } else { at + RUN };
-    while at < end && !is(x[at].up()) {
+    while at < end && !is(x[at]) {
         at += 1;
     }
     at
 }
 
 /// The place of the extreme of a row that is not empty: the extreme of each block, then where it is in the winning one.
-#[inline(always)]
+#[inline(never)]
 fn select_row<I: Isa, T: Ordered, F: Order<T>>(fold: F, x: &[T]) -> usize {
     let (mut start, mut best) = (0, x[0].up());
     for (i, block) in x.chunks(BLOCK).enumerate() {
@@ -74,27 +75,37 @@ fn select_row<I: Isa, T: Ordered, F: Order<T>>(fold: F, x: &[T]) -> usize {
         }
     }
     let block = &x[start..x.len().min(start + BLOCK)];
-    start + if best.is_nan() { first(block, |x| x.is_nan()) } else { first(block, |x| x == best) }
+    I::run(
+        #[inline(always)]
+        || start + first(block, best),
+    )
 }
 
 /// The places of the extremes of neighbouring columns, `pitch` from row to row.
-#[inline(always)]
-fn select_columns<T: Ordered, F: Order<T>>(x: &[T], rows: u32, pitch: usize, at: &mut [u32]) {
-    let width = at.len();
-    let mut best = [T::Op::ZERO; COLUMNS];
-    let mut places = [0u32; COLUMNS];
-    for (best, x) in best.iter_mut().zip(&x[..width]) {
-        *best = x.up();
-    }
-    for r in 1..rows {
-        for ((best, place), x) in best[..width].iter_mut().zip(&mut places).zip(&x[r as usize * pitch..][..width]) {
-            let x = x.up();
-            let won = wins::<T, F>(x, *best);
-            *best = if won { x } else { *best };
-            *place = if won { r } else { *place };
-        }
-    }
-    at.copy_from_slice(&places[..width]);
+#[inline(never)]
+fn select_columns<I: Isa, T: Ordered, F: Order<T>>(x: &[T], rows: u32, pitch: usize, at: &mut [u32]) {
+    I::run(
+        #[inline(always)]
+        || {
+            let width = at.len();
+            let mut best = [T::Op::ZERO; COLUMNS];
+            let mut places = [0u32; COLUMNS];
+            let (best, places) = (&mut best[..width], &mut places[..width]);
+            for i in 0..width {
+                best[i] = x[i].up();
+            }
+            for r in 1..rows {
+                let x = &x[r as usize * pitch..][..width];
+                for i in 0..width {
+                    let x = x[i].up();
+                    let won = wins::<T, F>(x, best[i]);
+                    best[i] = if won { x } else { best[i] };
+                    places[i] = if won { r } else { places[i] };
+                }
+            }
+            at.copy_from_slice(places);
+        },
+    )
 }
 
 fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor, x: &Tensor, fold: F) -> Result<()> {
@@ -105,62 +116,42 @@ fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor,
     values.with_dense(|values| {
         indices.with_dense(|indices| {
             if a * b == 1 {
-                let chunk = |begin: usize, end: usize| {
-                    begin
-                        + I::run(
-                            #[inline(always)]
-                            || select_row::<I, T, F>(fold, &x[begin..end]),
-                        )
-                };
+                let chunk = |begin: usize, end: usize| begin + select_row::<I, T, F>(fold, &x[begin..end]);
                 let later = |p: usize, q: usize| if wins::<T, F>(x[q].up(), x[p].up()) { q } else { p };
                 let at = parallel_reduce(r, GRAIN, 0, chunk, later);
                 (values[0], indices[0]) = (x[at], at as i64);
                 return;
             }
             let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-            par_chunks2::<I, T, i64>(
-                values,
-                indices,
-                grain,
-                #[inline(always)]
-                |start, values, indices| {
-                    if b == 1 {
-                        for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-                            let row = &x[(start + i) * r..][..r];
-                            let at = select_row::<I, T, F>(fold, row);
-                            (*value, *index) = (row[at], at as i64);
-                        }
-                        return;
+            par_chunks2::<Baseline, T, i64>(values, indices, grain, |start, values, indices| {
+                if b == 1 {
+                    for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
+                        let row = &x[(start + i) * r..][..r];
+                        let at = select_row::<I, T, F>(fold, row);
+                        (*value, *index) = (row[at], at as i64);
                     }
-                    column_runs(
-                        start,
-                        values.len(),
-                        b,
-                        COLUMNS,
-                        #[inline(always)]
-                        |done, row, column, width| {
-                            let columns = &x[row * r * b + column..];
-                            let mut at = [0usize; COLUMNS];
-                            // Places are counted in 32 bits from a base on, to be as wide as the common elements.
-                            for base in (0..r).step_by(u32::MAX as usize) {
-                                let rows = (r - base).min(u32::MAX as usize) as u32;
-                                let mut found = [0u32; COLUMNS];
-                                select_columns::<T, F>(&columns[base * b..], rows, b, &mut found[..width]);
-                                for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
-                                    let found = base + found as usize;
-                                    if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up())
-                                    {
-                                        *at = found;
-                                    }
-                                }
+                    return;
+                }
+                column_runs(start, values.len(), b, COLUMNS, |done, row, column, width| {
+                    let columns = &x[row * r * b + column..];
+                    let mut at = [0usize; COLUMNS];
+                    // Places are counted in 32 bits from a base on, to be as wide as the common elements.
+                    for base in (0..r).step_by(u32::MAX as usize) {
+                        let rows = (r - base).min(u32::MAX as usize) as u32;
+                        let mut found = [0u32; COLUMNS];
+                        select_columns::<I, T, F>(&columns[base * b..], rows, b, &mut found[..width]);
+                        for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
+                            let found = base + found as usize;
+                            if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
+                                *at = found;
                             }
-                            for (c, at) in at[..width].iter().enumerate() {
-                                (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
-                            }
-                        },
-                    );
-                },
-            );
+                        }
+                    }
+                    for (c, at) in at[..width].iter().enumerate() {
+                        (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
+                    }
+                });
+            });
         });
     });
     Ok(())

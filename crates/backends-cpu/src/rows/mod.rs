@@ -1,24 +1,26 @@
 //! Folds of contiguous rows with many accumulators, which LLVM turns into vector code. Sums are carried in f64 from block
 //! to block, so that long rows lose nothing. Bodies that are too long for that go by the vectors of [`vector_width`].
 
+mod outputs;
 #[cfg(test)]
 mod tests;
 mod vectors;
 
+pub use outputs::par_out_rows;
 pub(crate) use vectors::with_vectors;
 pub use vectors::{combine, map, vector_width, zip};
 
 use crate::simd::{Arith, Math, Ordered, Real, RealFloating, RealMath};
 
-/// Independent accumulators of a row: enough to keep the vector units busy.
-pub const WIDTH: usize = 32;
+/// Independent accumulators of a row, in bytes: enough to keep the vector units busy.
+const WIDTH: usize = 128;
 /// Elements that are accumulated in the type of computation before they are carried on in f64.
 pub const BLOCK: usize = 2048;
 
 /// Sums the accumulators pairwise.
 #[inline(always)]
-fn total<O: RealMath>(mut acc: [O; WIDTH]) -> f64 {
-    let mut width = WIDTH;
+fn total<O: RealMath, const W: usize>(mut acc: [O; W]) -> f64 {
+    let mut width = W;
     while width > 1 {
         width /= 2;
         for i in 0..width {
@@ -26,54 +28,6 @@ fn total<O: RealMath>(mut acc: [O; WIDTH]) -> f64 {
         }
     }
     Real::to_f64(acc[0])
-}
-
-/// What is left of a row after its full runs, filled up with its first element.
-#[inline(always)]
-fn padded<A: Copy>(rest: &[A]) -> [A; WIDTH] {
-    let mut run = [rest[0]; WIDTH];
-    for (to, from) in run.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    run
-}
-
-/// What `f` gives for a run. A loop of its own: one that does more besides is no longer vector code where `f` is long.
-#[inline(always)]
-fn values<A: Copy, O: RealMath>(run: &[A; WIDTH], f: impl Fn(A) -> O) -> [O; WIDTH] {
-    let mut values = [O::ZERO; WIDTH];
-    for i in 0..WIDTH {
-        values[i] = f(run[i]);
-    }
-    values
-}
-
-/// [`values`] of three runs, two from each three elements.
-#[inline(always)]
-fn values3<A: Copy, B: Copy, C: Copy, O: RealMath>(
-    (a, b, c): (&[A; WIDTH], &[B; WIDTH], &[C; WIDTH]),
-    f: impl Fn(A, B, C) -> (O, O),
-) -> ([O; WIDTH], [O; WIDTH]) {
-    let (mut x, mut y) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-    for i in 0..WIDTH {
-        (x[i], y[i]) = f(a[i], b[i], c[i]);
-    }
-    (x, y)
-}
-
-/// Adds the first `n` values of a run.
-#[inline(always)]
-fn add<O: RealMath>(acc: &mut [O; WIDTH], values: &[O; WIDTH], n: usize) {
-    if n == WIDTH {
-        for i in 0..WIDTH {
-            acc[i] = acc[i].add(values[i]);
-        }
-        return;
-    }
-    // Selected, not sliced: a slice of variable length would keep the sums in memory.
-    for i in 0..WIDTH {
-        acc[i] = if i < n { acc[i].add(values[i]) } else { acc[i] };
-    }
 }
 
 /// The `i`-th piece of `n` elements, the last one with what is left. A loop over pieces of several rows indexes them so: the
@@ -90,61 +44,130 @@ pub fn piece_mut<A>(a: &mut [A], i: usize, n: usize) -> &mut [A] {
     &mut a[i * n..end]
 }
 
-// The folds call `f` for full runs and for what is left: pass closures that are `#[inline(always)]`, or they may stay calls,
-// and then they are not compiled for the level of their caller.
+/// The `N` sums of what `f` gives for the elements of three rows (of the length of the shortest).
+#[inline(always)]
+fn fold<A: Copy, B: Copy, C: Copy, O: RealMath, const N: usize>(
+    a: &[A],
+    b: &[B],
+    c: &[C],
+    f: impl Fn(A, B, C) -> [O; N],
+) -> [f64; N] {
+    match const { WIDTH / size_of::<O>() } {
+        16 => fold_by::<A, B, C, O, N, 16>(a, b, c, f),
+        _ => fold_by::<A, B, C, O, N, 32>(a, b, c, f),
+    }
+}
+
+/// [`fold`] with `W` accumulators for each sum.
+#[inline(always)]
+fn fold_by<A: Copy, B: Copy, C: Copy, O: RealMath, const N: usize, const W: usize>(
+    a: &[A],
+    b: &[B],
+    c: &[C],
+    f: impl Fn(A, B, C) -> [O; N],
+) -> [f64; N] {
+    let n = a.len().min(b.len()).min(c.len());
+    let (a, b, c) = (&a[..n], &b[..n], &c[..n]);
+    let (Some(end_a), Some(end_b), Some(end_c)) = (a.last_chunk::<W>(), b.last_chunk::<W>(), c.last_chunk::<W>())
+    else {
+        let mut few = [O::ZERO; N];
+        for i in 0..n {
+            let of = f(a[i], b[i], c[i]);
+            for k in 0..N {
+                few[k] = few[k].add(of[k]);
+            }
+        }
+        return few.map(Real::to_f64);
+    };
+    let mut sums = [0.0; N];
+    for block in 0..n.div_ceil(BLOCK) {
+        let (runs_a, rest) = piece(a, block, BLOCK).as_chunks::<W>();
+        let (runs_b, _) = piece(b, block, BLOCK).as_chunks::<W>();
+        let (runs_c, _) = piece(c, block, BLOCK).as_chunks::<W>();
+        let (runs_b, runs_c) = (&runs_b[..runs_a.len()], &runs_c[..runs_a.len()]);
+        let mut acc = [[O::ZERO; W]; N];
+        for i in 0..runs_a.len() {
+            let values = values(&runs_a[i], &runs_b[i], &runs_c[i], &f);
+            for k in 0..N {
+                for l in 0..W {
+                    acc[k][l] = acc[k][l].add(values[k][l]);
+                }
+            }
+        }
+        if !rest.is_empty() {
+            // A run that ends where the row does, of which what is left counts.
+            let (values, others) = (values(end_a, end_b, end_c, &f), W - rest.len());
+            for k in 0..N {
+                for l in 0..W {
+                    acc[k][l] = if l < others { acc[k][l] } else { acc[k][l].add(values[k][l]) };
+                }
+            }
+        }
+        for k in 0..N {
+            sums[k] += total(acc[k]);
+        }
+    }
+    sums
+}
+
+/// What `f` gives for a run. A loop of its own: one that does more besides is no longer vector code where `f` is long.
+#[inline(always)]
+fn values<A: Copy, B: Copy, C: Copy, O: RealMath, F: Fn(A, B, C) -> [O; N], const N: usize, const W: usize>(
+    a: &[A; W],
+    b: &[B; W],
+    c: &[C; W],
+    f: &F,
+) -> [[O; W]; N] {
+    let mut values = [[O::ZERO; W]; N];
+    for l in 0..W {
+        // Not `f(..)`, the call of a reference, which is not inlined.
+        let of = (*f)(a[l], b[l], c[l]);
+        for k in 0..N {
+            values[k][l] = of[k];
+        }
+    }
+    values
+}
+
+// Pass closures that are `#[inline(always)]`: others may stay calls, and then they are not compiled for the level of their caller.
 
 /// `sum f(a)`
 #[inline(always)]
 pub fn sum<A: Copy, O: RealMath>(a: &[A], f: impl Fn(A) -> O) -> f64 {
-    let mut sum = 0.0;
-    for block in 0..a.len().div_ceil(BLOCK) {
-        let (runs, rest) = piece(a, block, BLOCK).as_chunks::<WIDTH>();
-        let mut acc = [O::ZERO; WIDTH];
-        for run in runs {
-            add(&mut acc, &values(run, &f), WIDTH);
-        }
-        if !rest.is_empty() {
-            add(&mut acc, &values(&padded(rest), &f), rest.len());
-        }
-        sum += total(acc);
-    }
+    let [sum] = fold(
+        a,
+        a,
+        a,
+        #[inline(always)]
+        |a, _, _| [f(a)],
+    );
     sum
 }
 
-/// `sum f(a, b)` of an `f` of few steps.
+/// `sum f(a, b)`
 #[inline(always)]
 pub fn sum2<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> O) -> f64 {
-    let mut sum = 0.0;
-    let n = a.len().min(b.len());
-    for block in 0..n.div_ceil(BLOCK) {
-        let (runs_a, rest_a) = piece(&a[..n], block, BLOCK).as_chunks::<WIDTH>();
-        let (runs_b, rest_b) = piece(&b[..n], block, BLOCK).as_chunks::<WIDTH>();
-        let mut acc = [O::ZERO; WIDTH];
-        for (a, b) in runs_a.iter().zip(runs_b) {
-            let mut values = [O::ZERO; WIDTH];
-            for i in 0..WIDTH {
-                values[i] = f(a[i], b[i]);
-            }
-            add(&mut acc, &values, WIDTH);
-        }
-        for (acc, (a, b)) in acc.iter_mut().zip(rest_a.iter().zip(rest_b)) {
-            *acc = acc.add(f(*a, *b));
-        }
-        sum += total(acc);
-    }
+    let [sum] = fold(
+        a,
+        a,
+        b,
+        #[inline(always)]
+        |a, _, b| [f(a, b)],
+    );
     sum
 }
 
 /// `sum f(a, b).0` and `sum f(a, b).1`
 #[inline(always)]
 pub fn sums<A: Copy, B: Copy, O: RealMath>(a: &[A], b: &[B], f: impl Fn(A, B) -> (O, O)) -> (f64, f64) {
-    sums3(
+    let [first, second] = fold(
+        a,
         a,
         b,
-        b,
         #[inline(always)]
-        |a, b, _| f(a, b),
-    )
+        |a, _, b| f(a, b).into(),
+    );
+    (first, second)
 }
 
 /// `sum f(a, b, c).0` and `sum f(a, b, c).1`
@@ -155,33 +178,22 @@ pub fn sums3<A: Copy, B: Copy, C: Copy, O: RealMath>(
     c: &[C],
     f: impl Fn(A, B, C) -> (O, O),
 ) -> (f64, f64) {
-    let mut sums = (0.0, 0.0);
-    let n = a.len().min(b.len()).min(c.len());
-    for block in 0..n.div_ceil(BLOCK) {
-        let (runs_a, rest_a) = piece(&a[..n], block, BLOCK).as_chunks::<WIDTH>();
-        let (runs_b, rest_b) = piece(&b[..n], block, BLOCK).as_chunks::<WIDTH>();
-        let (runs_c, rest_c) = piece(&c[..n], block, BLOCK).as_chunks::<WIDTH>();
-        let (mut first, mut second) = ([O::ZERO; WIDTH], [O::ZERO; WIDTH]);
-        for ((a, b), c) in runs_a.iter().zip(runs_b).zip(runs_c) {
-            let (x, y) = values3((a, b, c), &f);
-            add(&mut first, &x, WIDTH);
-            add(&mut second, &y, WIDTH);
-        }
-        if !rest_a.is_empty() {
-            let (x, y) = values3((&padded(rest_a), &padded(rest_b), &padded(rest_c)), &f);
-            add(&mut first, &x, rest_a.len());
-            add(&mut second, &y, rest_a.len());
-        }
-        sums = (sums.0 + total(first), sums.1 + total(second));
-    }
-    sums
+    let [first, second] = fold(
+        a,
+        b,
+        c,
+        #[inline(always)]
+        |a, b, c| f(a, b, c).into(),
+    );
+    (first, second)
 }
 
 /// The largest element; no number if there is one.
 #[inline(always)]
 pub fn max<T: Ordered>(row: &[T]) -> T::Op {
-    let mut acc = [T::Op::LOWEST; WIDTH];
-    let (runs, rest) = row.as_chunks::<WIDTH>();
+    const LANES: usize = 32;
+    let mut acc = [T::Op::LOWEST; LANES];
+    let (runs, rest) = row.as_chunks::<LANES>();
     for run in runs {
         for (acc, x) in acc.iter_mut().zip(run) {
             *acc = x.up().maximum(*acc);

@@ -49,10 +49,13 @@ pub fn map<O: Copy, const L: usize>(mut x: [O; L], f: impl Fn(O) -> O) -> [O; L]
 /// elements, and make that loop one of those.
 #[inline(never)]
 pub fn combine<O: Copy, const L: usize>(x: &[O; L], f: impl Fn(O, O) -> O) -> O {
-    let (fours, rest) = x.as_chunks::<4>();
-    let Some((&first, fours)) = fours.split_first() else {
-        return rest[1..].iter().fold(rest[0], |a, &b| f(a, b));
-    };
-    let [a, b, c, d] = fours.iter().fold(first, |sums, &four| zip(sums, four, &f));
-    f(f(a, c), f(b, d))
+    let mut x = *x;
+    let mut width = L / 2;
+    while width > 0 {
+        for i in 0..width {
+            x[i] = f(x[i], x[i + width]);
+        }
+        width /= 2;
+    }
+    x[0]
 }

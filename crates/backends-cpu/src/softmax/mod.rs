@@ -16,7 +16,7 @@ use crate::isa::Isa;
 use crate::loops::MatMut;
 use crate::loops::views::{lock, par_rows};
 use crate::parallel::GRAIN;
-use crate::rows::with_vectors;
+use crate::rows::{par_out_rows, with_vectors};
 use crate::simd::{RealFloating, RealMath, Value};
 use columns::COLUMNS;
 
@@ -85,7 +85,7 @@ fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -
     let x: &[T] = &x;
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_rows::<I, T>(
+            par_out_rows::<I, T>(
                 out,
                 a,
                 r * EXP,
@@ -127,7 +127,7 @@ fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, grad: &Tenso
     let (grad, y): (&[T], &[T]) = (&grad, &y);
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_rows::<I, T>(
+            par_out_rows::<I, T>(
                 out,
                 a,
                 r * EXP,

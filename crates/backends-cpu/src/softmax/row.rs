@@ -88,14 +88,14 @@ fn sum<O: RealMath, const L: usize>(n: usize, tail: [O; L], mut visit: impl FnMu
         for i in 0..n {
             sums = zip(sums, visit(i), O::add);
         }
-        return combine(&sums, O::add);
+        return combine(&{ sums }, O::add);
     }
     let mut total = 0.0;
     for begin in (0..n).step_by(BLOCK / L) {
         for i in begin..n.min(begin + BLOCK / L) {
             sums = zip(sums, visit(i), O::add);
         }
-        total += Real::to_f64(combine(&sums, O::add));
+        total += Real::to_f64(combine(&{ sums }, O::add));
         sums = [O::ZERO; L];
     }
     O::from_f64(total)
