@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::{Attend, Rows};
 use crate::arrays::{each, map};
+use crate::gemm::transposed;
 use crate::isa::Isa;
 use crate::loops::scratch::split_off;
 use crate::rows::zip;
@@ -234,9 +235,10 @@ pub fn transpose<'a, T: Attend>(
             |row| row.as_chunks::<ROWS>().0,
         );
         let (quads, rest) = panel.as_chunks_mut::<ROWS>();
-        for ((((to, r0), r1), r2), r3) in quads.iter_mut().zip(r0).zip(r1).zip(r2).zip(r3) {
+        for (q, to) in quads.iter_mut().enumerate() {
+            let block = transposed([r0[q], r1[q], r2[q], r3[q]]);
             for c in 0..ROWS {
-                put(&mut to[c].as_chunks_mut().0[at], [r0[c], r1[c], r2[c], r3[c]]);
+                put(&mut to[c].as_chunks_mut().0[at], block[c]);
             }
         }
         for (to, c) in rest.iter_mut().zip(cols / ROWS * ROWS..) {
@@ -276,14 +278,11 @@ pub fn unpack<T: Attend>(panel: &[Lanes<T>], first: usize, rows: &mut [T]) {
     let mut rows = rows;
     let mut row = || split_off(&mut rows, cols).as_chunks_mut::<ROWS>().0;
     let [r0, r1, r2, r3] = [row(), row(), row(), row()];
-    for ((((from, r0), r1), r2), r3) in quads.iter().zip(r0).zip(r1).zip(r2).zip(r3) {
-        let [a, b, c, d]: [&[T; ROWS]; ROWS] = each(
+    for (q, from) in quads.iter().enumerate() {
+        let block: [[T; ROWS]; ROWS] = each(
             #[inline(always)]
-            |c| &from[c].as_chunks().0[at],
+            |c| from[c].as_chunks().0[at],
         );
-        *r0 = [a[0], b[0], c[0], d[0]];
-        *r1 = [a[1], b[1], c[1], d[1]];
-        *r2 = [a[2], b[2], c[2], d[2]];
-        *r3 = [a[3], b[3], c[3], d[3]];
+        [r0[q], r1[q], r2[q], r3[q]] = transposed(block);
     }
 }

@@ -136,15 +136,20 @@ impl<U: Units> Stretch<'_, U> {
         if j / (2 * L) == last {
             return if i + R < m { Ahead::rows(self.a.rows_range(i + R, m), R) } else { Ahead::nothing() };
         }
-        // A lone strip of few rows fetches two lines a step, so a whole panel.
-        let half = if m < R { j / L } else { i / R * last + j / (2 * L) };
-        match self.next {
-            Some(next) if !stays && half / 2 * 2 * L < next.cols() => {
+        if let Some(next) = self.next
+            && !stays
+        {
+            // Halves of panels, as late as may be: caches keep less for long. A lone strip of few rows fetches two lines a step, so
+            // whole panels.
+            let (halves, tiles) = (next.cols().div_ceil(2 * L) * 2, m.div_ceil(R) * last);
+            let tile = i / R * last + j / (2 * L);
+            let half = if m < R { j / L } else { tile.wrapping_sub(tiles.saturating_sub(halves)) };
+            if half < halves {
                 let next = next.cols_range(half / 2 * 2 * L, next.cols()).t();
-                Ahead::rows(next, 2 * L).skip(half % 2 * self.steps())
+                return Ahead::rows(next, 2 * L).skip(half % 2 * self.steps());
             }
-            _ => Ahead::result(c.at.wrapping_add(2 * L), c.row_stride),
         }
+        Ahead::result(c.at.wrapping_add(2 * L), c.row_stride)
     }
 
     /// # Safety
@@ -160,11 +165,8 @@ impl<U: Units> Stretch<'_, U> {
             let rows = R.min(m - i);
             // SAFETY: forwarded from the caller; rows `i..i + rows`.
             unsafe {
-                if rows == 1 {
-                    self.strip::<T, 1, R, L>(i, rows, update, c);
-                } else if rows == 2 {
-                    self.strip::<T, 2, R, L>(i, rows, update, c);
-                } else if const { R == 4 } || rows <= 4 {
+                // Fewer than four rows would wait for each other's sums: they cost as much.
+                if const { R == 4 } || rows <= 4 {
                     self.strip::<T, 4, R, L>(i, rows, update, c);
                 } else if const { R == 6 } {
                     self.strip::<T, 6, R, L>(i, rows, update, c);
@@ -204,7 +206,7 @@ impl<U: Units> Stretch<'_, U> {
         let mut j = 0;
         while j < n {
             // A few rows leave registers for two panels at once.
-            let wide = const { H <= 2 || H <= 4 && R == 12 } && stays && n - j >= 4 * L;
+            let wide = const { H == 4 && R == 12 } && stays && n - j >= 4 * L;
             let cols = (n - j).min(if wide { 4 * L } else { 2 * L });
             let (size, panel) = ((rows, cols), self.panel::<L>(stays, j, cols));
             let at = c.at.wrapping_offset(i as isize * c.row_stride + j as isize * c.col_stride);
@@ -214,7 +216,7 @@ impl<U: Units> Stretch<'_, U> {
             unsafe {
                 if const { H == R } && near {
                     tile::<U, T, H, 1, L, true>(steps, strip, panel, ahead, update, c, size);
-                } else if const { H <= 2 || H <= 4 && R == 12 } && wide {
+                } else if const { H == 4 && R == 12 } && wide {
                     tile::<U, T, H, 4, L, false>(steps, strip, panel, ahead, update, c, size);
                 } else if cols > L {
                     tile::<U, T, H, 2, L, false>(steps, strip, panel, ahead, update, c, size);

@@ -40,6 +40,7 @@ mod vector;
 
 use tensor_core::{Complex, Result, bf16, check, f16};
 
+pub(crate) use self::pack::transposed;
 use self::pairs::Pairs;
 use self::product::product;
 use self::units::Single;

@@ -141,7 +141,7 @@ unsafe fn four<U: Units>(at: *const U::In) -> [U::Unit; 4] {
 
 /// The transposed block.
 #[inline(always)]
-fn transposed<T: Copy>(block: [[T; 4]; 4]) -> [[T; 4]; 4] {
+pub(crate) fn transposed<T: Copy>(block: [[T; 4]; 4]) -> [[T; 4]; 4] {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128, __m128d, _MM_TRANSPOSE4_PS, _mm_unpackhi_pd, _mm_unpacklo_pd};

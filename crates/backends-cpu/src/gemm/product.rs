@@ -68,7 +68,7 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
         let end = j + c.cols();
         // What this thread multiplies next, if all are equally fast.
         let next = j + threads * cols;
-        let next = (c.rows() == m && next < n).then(|| b.cols_range(next, n));
+        let next = (c.rows() == m && next < n).then(|| b.cols_range(next, n.min(next + cols)));
         let (a, b) = (a.rows_range(i, i + c.rows()), b.cols_range(j, end));
         one::<U, T, R, L>(Update { alpha, beta }, a, (b, next), &mut c, apart);
     });
