@@ -6,7 +6,8 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{self, Block, block_positions, depth, group_channels, images, positions, scatter, taps};
 use super::direct::{self, Weights};
 use super::geometry::Plan;
-use super::{Conv, MatMut, divisor, forward, multiply};
+use super::last::{self, Matrices};
+use super::{Conv, MatMut, depthwise, divisor, forward, multiply};
 use crate::isa::Isa;
 use crate::loops::scratch;
 use crate::loops::views::par_rows;
@@ -44,7 +45,12 @@ fn turned_weights<T: Conv>(s: &ConvShape, w: &[T], out: &mut [T]) {
 
 /// The images whose windows made the results.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: Option<&[T]>) {
-    if !columns::suit(s) {
+    let turns = s.stride == [1; 3] && depthwise::applies(s) && s.out_channels == s.groups;
+    if !columns::suit(s) && s.channels_last && !turns {
+        let of = [Matrices::images, Matrices::results];
+        return last::sides::<I, T>(s, (x, y), of, w, |s, x, y, w| run::<I, T>(s, x, y, w, bias));
+    }
+    if !columns::suit(s) && !s.channels_last {
         let (ins, taps) = (group_channels(s).0, taps(s));
         let w = Weights { elements: w, out_stride: taps, in_stride: ins * taps };
         return direct::run::<I, T>(&Plan::adjoint(s), x, y, &w, bias);

@@ -16,6 +16,10 @@ const FEW_POSITIONS: usize = 128;
 /// Elements of a kernel whose phases are worth more planes than rows (measured: 3 x 3 by 3 gains from planes, 4 x 4 by 4 loses).
 const MANY_TAPS: usize = 16;
 
+/// Channels that lie side by side and make columns worth while where channels come last (measured: 64 cost what turned images
+/// and results cost, 3 twice that).
+const MANY_CHANNELS: usize = 16;
+
 /// Weights that are many for few results.
 const MANY_WEIGHTS: usize = 1 << 18;
 
@@ -50,24 +54,25 @@ pub fn is_pointwise(s: &ConvShape) -> bool {
     taps(s) == 1 && s.stride == [1; 3] && s.padding == [0; 3] && s.image == s.result
 }
 
-/// True where products with columns are the fastest way: where channels come last; where windows do not overlap, so that
-/// columns are the image or one copy of it, unless a few phases make good planes; for a small image with so many weights that
-/// to pack them costs more than to gather columns.
+/// True where products with columns are the fastest way: where many channels come last; where windows do not overlap, so that columns are the image or one
+/// copy of it, unless a few phases make good planes; for a small image with so many weights that to pack them costs more than
+/// to gather columns.
 pub fn suit(s: &ConvShape) -> bool {
     let apart = (0..3).all(|d| s.kernel[d] <= s.stride[d]) && s.groups == 1;
     let few = s.batch == 1 && s.result.iter().product::<usize>() <= FEW_POSITIONS;
-    s.channels_last
+    s.channels_last && group_channels(s).0 >= MANY_CHANNELS
         || is_pointwise(s)
         || apart && !(2..MANY_TAPS).contains(&taps(s))
         || few && s.out_channels * depth(s) >= MANY_WEIGHTS
 }
 
 /// Where a window begins in each dimension, for a result and an element of the kernel.
-fn start(s: &ConvShape, d: usize, position: usize, tap: usize) -> isize {
+pub fn start(s: &ConvShape, d: usize, position: usize, tap: usize) -> isize {
     (position * s.stride[d] + tap * s.dilation[d]) as isize - s.padding[d]
 }
 
-fn within(s: &ConvShape, d: usize, at: isize) -> Option<usize> {
+/// The element `at` of a dimension of the image, if it has one.
+pub fn within(s: &ConvShape, d: usize, at: isize) -> Option<usize> {
     (at >= 0 && (at as usize) < s.image[d]).then_some(at as usize)
 }
 

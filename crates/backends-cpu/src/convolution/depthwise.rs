@@ -4,55 +4,68 @@
 use tensor_aten::kernels::ConvShape;
 
 use super::Conv;
-use super::columns::{group_channels, taps};
+use super::columns::{group_channels, start, taps, within};
 use super::geometry::{Layout, Plan};
-use super::lanes::{copy_line, dots};
+use super::lanes::{copy_line, dots, weigh, with_tile};
 use crate::isa::Isa;
 use crate::loops::fold;
 use crate::loops::scratch;
 use crate::loops::views::par_rows;
 
-/// True for convolutions of one channel a group. Where channels come last, for those with one result a group.
+/// True for convolutions of one channel a group.
 pub fn applies(s: &ConvShape) -> bool {
-    let (ins, outs) = group_channels(s);
-    s.groups > 1 && ins == 1 && (!s.channels_last || outs == 1)
+    s.groups > 1 && group_channels(s).0 == 1
 }
 
-fn plane(sizes: [usize; 3]) -> usize {
-    sizes.iter().product()
-}
-
-/// `y[n, o, p] = bias[o] + sum_k w[o, k] * x[n, o, p * stride + k * dilation - padding]` over (N, D, H, W, C): a line of channels
-/// at a time.
+/// `y[n, o, p] = bias[o] + sum_k w[o, k] * x[n, o, p * stride + k * dilation - padding]` over (N, D, H, W, C): some channels of a
+/// result at a time.
 pub fn forward_last<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
-    let (taps, result, channels) = (taps(s), plane(s.result), s.out_channels);
+    with_tile!(I, T, (L, _M, _N, _K) => forward_lanes::<I, T, L>(s, y, x, w, bias));
+}
+
+fn forward_lanes<I: Isa, T: Conv, const L: usize>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
+    let (taps, channels) = (taps(s), s.out_channels);
     // (taps, channels)
     let turned: Vec<T> = (0..taps * channels).map(|i| w[i % channels * taps + i / channels]).collect();
-    let [_, lines, width] = s.result;
+    let [depth, lines, width] = s.result;
     let [_, kh, kw] = s.kernel;
     par_rows::<I, T>(
         y,
-        s.batch * result,
-        channels * taps,
+        s.batch * depth * lines,
+        width * channels * taps,
         #[inline(always)]
-        |row, y| {
-            match bias {
-                Some(bias) => y.copy_from_slice(bias),
-                None => y.fill(T::ZERO),
-            }
-            let p = row % result;
-            let at = [p / (lines * width), p / width % lines, p % width];
-            for (tap, w) in turned.chunks_exact(channels).enumerate() {
-                let tap = [tap / (kh * kw), tap / kw % kh, tap % kw];
-                let mut pixel = Some(row / result);
-                for d in 0..3 {
-                    let i = (at[d] * s.stride[d] + tap[d] * s.dilation[d]) as isize - s.padding[d];
-                    let inside = i >= 0 && (i as usize) < s.image[d];
-                    pixel = pixel.filter(|_| inside).map(|pixel| pixel * s.image[d] + i as usize);
+        |line, y| {
+            let at = [line / lines % depth, line % lines];
+            // The lines of the image that elements of the kernel see, the first columns, and those elements.
+            let mut seen = Vec::with_capacity(taps);
+            for tap in 0..taps {
+                let kernel = [tap / (kh * kw), tap / kw % kh, tap % kw];
+                let mut row = Some(line / (depth * lines));
+                for d in 0..2 {
+                    let i = within(s, d, start(s, d, at[d], kernel[d]));
+                    row = row.zip(i).map(|(row, i)| row * s.image[d] + i);
                 }
-                let Some(pixel) = pixel else { continue };
-                for ((y, &x), &w) in y.iter_mut().zip(&x[pixel * channels..][..channels]).zip(w) {
-                    *y = y.mul_accumulate::<I>(x, w);
+                seen.extend(row.map(|row| (row * s.image[2], start(s, 2, 0, kernel[2]), tap)));
+            }
+            let mut pixels = Vec::with_capacity(taps);
+            for column in 0..width {
+                pixels.clear();
+                for &(row, first, tap) in &seen {
+                    let i = within(s, 2, first + (column * s.stride[2]) as isize);
+                    pixels.extend(i.map(|i| ((row + i) * channels, tap * channels)));
+                }
+                let y = &mut y[column * channels..][..channels];
+                let mut c = 0;
+                while c + 2 * L <= channels {
+                    weigh::<I, T, 2, L>(&pixels, x, &turned, bias, c, &mut y[c..]);
+                    c += 2 * L;
+                }
+                for c in c..channels {
+                    let mut sum = bias.map_or(T::ZERO, |bias| bias[c]);
+                    for &(x_at, w_at) in &pixels {
+                        sum = sum.mul_accumulate::<I>(x[x_at + c], turned[w_at + c]);
+                    }
+                    y[c] = sum;
                 }
             }
         },
@@ -69,11 +82,20 @@ pub fn weight<I: Isa, T: Conv, const L: usize>(plan: &Plan, w: &mut [T], x: &[T]
         #[inline(always)]
         |o, w| {
             let mut sums = vec![[T::ZERO; L]; taps.next_multiple_of(ROWS)];
-            for depth in 0..plan.axes[0].out {
-                add_plane::<I, T, L>(plan, depth, o, &mut sums, x, y);
-            }
-            for (w, sums) in w.iter_mut().zip(&sums) {
-                *w = fold(sums, T::ZERO, T::add, T::add);
+            for exact in [false, true] {
+                sums.fill([T::ZERO; L]);
+                for depth in 0..plan.axes[0].out {
+                    add_plane::<I, T, L>(plan, depth, o, exact, &mut sums, x, y);
+                }
+                let mut number = true;
+                for (w, sums) in w.iter_mut().zip(&sums) {
+                    *w = fold(sums, T::ZERO, T::add, T::add);
+                    number &= !w.is_nan();
+                }
+                // What no element of the kernel sees may have been an infinity, multiplied by zero.
+                if number {
+                    break;
+                }
             }
         },
     );
@@ -82,12 +104,14 @@ pub fn weight<I: Isa, T: Conv, const L: usize>(plan: &Plan, w: &mut [T], x: &[T]
 /// Rows that are multiplied with one line of results at once: those of most kernels.
 const ROWS: usize = 9;
 
-/// Adds what one plane of results of all images gives to the weights of a channel.
+/// Adds what one plane of results of all images gives to the weights of a channel; unless `exact`, with products of what lies
+/// between the lines and zeros.
 #[inline(always)]
 fn add_plane<I: Isa, T: Conv, const L: usize>(
     plan: &Plan,
     depth: usize,
     o: usize,
+    exact: bool,
     sums: &mut [[T; L]],
     x: &[T],
     y: &[T],
@@ -115,6 +139,20 @@ fn add_plane<I: Isa, T: Conv, const L: usize>(
                         copy_line(&mut spread[position..][..n], line);
                     },
                 );
+                if exact {
+                    results.lines(
+                        #[inline(always)]
+                        |_, _, _, n, position| {
+                            for row in &rows {
+                                let (x, sums) = (&laid[row.at as usize..], &mut sums[row.weight as usize]);
+                                for i in position..position + n {
+                                    sums[i % L] = sums[i % L].mul_accumulate::<I>(x[i], spread[i]);
+                                }
+                            }
+                        },
+                    );
+                    return;
+                }
                 for rows in rows.chunks(ROWS) {
                     dots::<I, T, ROWS, L>(laid, rows, spread, sums);
                 }

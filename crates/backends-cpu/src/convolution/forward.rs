@@ -5,6 +5,7 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
 use super::direct::{self, Weights};
 use super::geometry::Plan;
+use super::last::{self, Matrices};
 use super::{Conv, MatMut, MatRef, depthwise, multiply};
 use crate::isa::Isa;
 use crate::loops::scratch;
@@ -51,8 +52,12 @@ fn share(positions: usize) -> usize {
 
 /// The results of a convolution.
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: Option<&[T]>) {
-    if s.channels_last && depthwise::applies(s) {
+    if s.channels_last && depthwise::applies(s) && s.out_channels == s.groups {
         return depthwise::forward_last::<I, T>(s, y, x, w, bias);
+    }
+    if !columns::suit(s) && s.channels_last {
+        let of = [Matrices::results, Matrices::images];
+        return last::sides::<I, T>(s, (y, x), of, w, |s, y, x, w| run::<I, T>(s, y, x, w, bias));
     }
     if !columns::suit(s) {
         let (depth, taps) = (depth(s), columns::taps(s));

@@ -178,8 +178,49 @@ pub fn dots<I: Isa, T: Conv, const M: usize, const L: usize>(x: &[T], rows: &[Ro
     });
 }
 
-/// Copies a line, in registers that overlap at the end rather than element by element.
+/// `out[j] = bias[c + j] + sum_i x[at[i].0 + c + j] * w[at[i].1 + c + j]` for `N` vectors of `L`.
 #[inline(always)]
+pub fn weigh<I: Isa, T: Conv, const N: usize, const L: usize>(
+    at: &[(usize, usize)],
+    x: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    c: usize,
+    out: &mut [T],
+) {
+    let mut sums = [Lanes::<T, L>::ZERO; N];
+    if let Some(bias) = bias {
+        let bias = bias[c..][..N * L].as_chunks::<L>().0;
+        each!(n < N => sums[n] = Lanes(bias[n]));
+    }
+    for &(x_at, w_at) in at {
+        let (x, w) = (&x[x_at + c..][..N * L], &w[w_at + c..][..N * L]);
+        let (x, w) = (x.as_chunks::<L>().0, w.as_chunks::<L>().0);
+        each!(n < N => sums[n] = sums[n].mul_accumulate_lanes::<I>(Lanes(x[n]), Lanes(w[n])));
+    }
+    let out = out[..N * L].as_chunks_mut::<L>().0;
+    each!(n < N => out[n] = sums[n].0);
+}
+
+/// Calls `put(i, four)` for elements `i < n` of four rows, four by four, which are shuffled in registers.
+#[inline(always)]
+pub fn turn_four<T: Conv>(rows: [&[T]; 4], n: usize, mut put: impl FnMut(usize, [T; 4])) {
+    let [a, b, c, d] = [&rows[0][..n], &rows[1][..n], &rows[2][..n], &rows[3][..n]];
+    let mut at = 0;
+    while at + 4 <= n {
+        let mut fours = [[T::ZERO; 4]; 4];
+        each!(i < 4 => fours[i] = [a[at + i], b[at + i], c[at + i], d[at + i]]);
+        each!(i < 4 => put(at + i, fours[i]));
+        at += 4;
+    }
+    for i in at..n {
+        put(i, [a[i], b[i], c[i], d[i]]);
+    }
+}
+
+/// Copies a line, in registers that overlap at the end rather than element by element. (Loops, which are not a call of `memcpy`.)
+#[inline(always)]
+#[allow(clippy::manual_memcpy)]
 pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     let n = out.len();
     if from.len() != n || whole::<T, 16>(out, from) || whole::<T, 8>(out, from) || whole::<T, 4>(out, from) {
@@ -192,6 +233,7 @@ pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
 
 /// [`copy_line`] of at least `W` elements, `W` at a time; false where there are fewer.
 #[inline(always)]
+#[allow(clippy::manual_memcpy)]
 fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T]) -> bool {
     let n = out.len();
     if n < W {

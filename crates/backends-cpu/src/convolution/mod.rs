@@ -9,8 +9,10 @@
 //!   kernels near the speed of memory. `weight` sums over the same layouts.
 //! * `columns`: products with matrices that hold what each window sees, gathered block by block. They win where windows do not
 //!   overlap (1 x 1, patches: columns are the image or one copy of it) and where weights outnumber the results that share them
-//!   ([`columns::suit`] has the measured bounds); images with channels last go here.
+//!   ([`columns::suit`] has the measured bounds); many channels that come last are columns already, or parts of them.
 //! * `depthwise`: one channel a group with channels last, and the gradient of such weights.
+//!
+//! Where few channels come last, `last` turns images and results for `direct`.
 
 mod adjoint;
 mod columns;
@@ -19,6 +21,7 @@ mod direct;
 mod forward;
 mod geometry;
 mod lanes;
+mod last;
 #[cfg(test)]
 mod tests;
 mod weight;
@@ -42,8 +45,7 @@ impl<T: Gemm<Op = T> + Arith> Conv for T {}
 
 /// `c = beta * c + a @ b` of matrices that fit.
 fn multiply<I: Isa, T: Conv>(a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T, c: MatMut<'_, T>) {
-    let done = crate::gemm::gemm::<I, T>(T::ONE, a, b, beta, c);
-    debug_assert!(done.is_ok(), "the matrices of a convolution do not fit");
+    crate::gemm::gemm::<I, T>(T::ONE, a, b, beta, c).expect("the matrices of a block fit");
 }
 
 /// The largest divisor of `n` that is at most `most`.
@@ -61,6 +63,7 @@ fn slice<'a, T: Conv>(locked: &'a Locked<'_>, i: usize, len: usize) -> Result<&'
 
 #[inline]
 fn product<I: Isa, T: Conv>(
+    s: &ConvShape,
     out: &Tensor,
     a: (&Tensor, usize),
     b: (&Tensor, usize),
@@ -68,6 +71,9 @@ fn product<I: Isa, T: Conv>(
     len: usize,
     run: impl FnOnce(&mut [T], &[T], &[T], Option<&[T]>),
 ) -> Result<()> {
+    let whole = |n: usize| n > 0 && s.in_channels.is_multiple_of(n) && s.out_channels.is_multiple_of(n);
+    check!(whole(s.groups), "convolution: {} groups of {} and {} channels", s.groups, s.in_channels, s.out_channels);
+    check!(!s.stride.contains(&0), "convolution: strides {:?} are not positive", s.stride);
     let mut reads = vec![a.0.as_impl(), b.0.as_impl()];
     reads.extend(bias.map(|(bias, _)| bias.as_impl()));
     let reads: Vec<_> = reads.iter().map(|x| &***x).collect();
@@ -106,7 +112,7 @@ pub fn conv_forward<I: Isa, T: Conv>(
     s: &ConvShape,
 ) -> Result<()> {
     let bias = bias.map(|b| (b, s.out_channels));
-    product::<I, T>(y, (x, x_len(s)), (w, w_len(s)), bias, y_len(s), |y, x, w, bias| {
+    product::<I, T>(s, y, (x, x_len(s)), (w, w_len(s)), bias, y_len(s), |y, x, w, bias| {
         forward::run::<I, T>(s, y, x, w, bias);
     })
 }
@@ -123,7 +129,7 @@ pub fn conv_adjoint<I: Isa, T: Conv>(
     s: &ConvShape,
 ) -> Result<()> {
     let bias = bias.map(|b| (b, s.in_channels));
-    product::<I, T>(x, (y, y_len(s)), (w, w_len(s)), bias, x_len(s), |x, y, w, bias| {
+    product::<I, T>(s, x, (y, y_len(s)), (w, w_len(s)), bias, x_len(s), |x, y, w, bias| {
         adjoint::run::<I, T>(s, x, y, w, bias);
     })
 }
@@ -139,7 +145,7 @@ pub fn conv_weight<I: Isa, T: Conv>(
     _bias: Option<&Tensor>,
     s: &ConvShape,
 ) -> Result<()> {
-    product::<I, T>(w, (x, x_len(s)), (y, y_len(s)), None, w_len(s), |w, x, y, _| {
+    product::<I, T>(s, w, (x, x_len(s)), (y, y_len(s)), None, w_len(s), |w, x, y, _| {
         weight::run::<I, T>(s, w, x, y);
     })
 }

@@ -4,6 +4,7 @@ use tensor_aten::kernels::ConvShape;
 
 use super::columns::depth;
 use super::{Conv, adjoint, forward, w_len, weight, x_len, y_len};
+use crate::parallel::{get_num_threads, set_num_threads};
 use crate::with_level;
 
 /// Calls `f(y, x, w)` with the places of every product of the definition.
@@ -161,5 +162,62 @@ fn every_way_to_split_agrees_with_the_definition() {
     for s in shapes {
         agrees::<f32>(&s);
         agrees::<f64>(&s);
+        agrees::<f32>(&ConvShape { channels_last: true, ..s });
+    }
+}
+
+/// Geometries of every kernel: both layouts, few and many channels, one channel a group.
+fn kinds() -> impl Iterator<Item = ConvShape> {
+    let shapes = [
+        shape([5, 1, 24, 40], [1, 19, 21], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 2, 6, 70], [1, 17, 16], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        shape([2, 1, 64, 96], [1, 7, 7], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 40, 40, 40], [1, 23, 18], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 9, 9, 9], [1, 23, 18], [1, 5, 3], [1, 2, 1], [0, 0, 1], [1, 1, 2]),
+        shape([3, 1, 20, 34], [1, 30, 30], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+    ];
+    shapes.into_iter().flat_map(|s| [s.clone(), ConvShape { channels_last: true, ..s }])
+}
+
+/// Results, images and weights of a geometry.
+fn all(s: &ConvShape, x: &[f32], y: &[f32], w: &[f32]) -> [Vec<f32>; 3] {
+    let mut out = [vec![0.0; y.len()], vec![0.0; x.len()], vec![0.0; w.len()]];
+    with_level!(I => forward::run::<I, f32>(s, &mut out[0], x, w, None));
+    with_level!(I => adjoint::run::<I, f32>(s, &mut out[1], y, w, None));
+    with_level!(I => weight::run::<I, f32>(s, &mut out[2], x, y));
+    out
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let threads = get_num_threads();
+    let fractions = |n: usize, seed: usize| -> Vec<f32> {
+        (0..n).map(|i| ((i * 7919 + seed * 31) % 1009) as f32 / 101.0 - 4.9).collect()
+    };
+    for s in kinds() {
+        let (x, y, w) = (fractions(x_len(&s), 1), fractions(y_len(&s), 2), fractions(w_len(&s), 3));
+        let on = |threads: usize| {
+            set_num_threads(threads);
+            all(&s, &x, &y, &w).map(|out| out.into_iter().map(f32::to_bits).collect::<Vec<_>>())
+        };
+        let one = on(1);
+        assert!((2..4).all(|threads| on(threads) == one), "{s:?}");
+    }
+    set_num_threads(threads);
+}
+
+/// An infinity meets those weights alone whose element of the kernel sees it.
+#[test]
+fn weights_see_nothing_beyond_their_windows() {
+    for s in kinds() {
+        let y: Vec<f32> = values::<f32>(y_len(&s), 2).into_iter().map(|y| y + 6.0).collect();
+        for at in [s.image[2] - 1, x_len(&s) - 1] {
+            let mut x = values::<f32>(x_len(&s), 1);
+            x[at] = f32::INFINITY;
+            let (mut expected, mut got) = (vec![0.0; w_len(&s)], vec![0.0; w_len(&s)]);
+            products(&s, |iy, ix, iw| expected[iw] += y[iy] * x[ix]);
+            with_level!(I => weight::run::<I, f32>(&s, &mut got, &x, &y));
+            assert!(got == expected, "{s:?}, element {at}");
+        }
     }
 }

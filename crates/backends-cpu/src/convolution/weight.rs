@@ -9,8 +9,8 @@ use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
 use super::geometry::{Layout, Part, Plan, Results};
-use super::lanes::{Row, channels_tile, each, with_tile};
-use super::{BLOCK, Conv, MatMut, depthwise, multiply};
+use super::lanes::{Row, channels_tile, each, turn_four, with_tile};
+use super::{BLOCK, Conv, MatMut, depthwise, last, multiply};
 use crate::isa::Isa;
 use crate::loops::scratch;
 use crate::loops::views::{par_chunks, par_rows};
@@ -61,6 +61,9 @@ fn add<I: Isa, T: Conv>(
 pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
     if columns::suit(s) {
         return through_columns::<I, T>(s, w, x, y);
+    }
+    if s.channels_last {
+        return last::weight::<I, T>(s, w, x, y, run::<I, T>);
     }
     let plan = Plan::forward(s);
     if depthwise::applies(s) {
@@ -314,7 +317,12 @@ fn turn<T: Conv, const N: usize, const L: usize>(
                         &y[(c + 2) * row + at..],
                         &y[(c + 3) * row + at..],
                     ];
-                    turn_four(rows, c, out);
+                    turn_four(
+                        rows,
+                        out.len(),
+                        #[inline(always)]
+                        |p, four| put(&mut out[p], c, four),
+                    );
                     c += 4;
                 }
                 for c in c..N * L {
@@ -325,23 +333,6 @@ fn turn<T: Conv, const N: usize, const L: usize>(
             }
         },
     );
-}
-
-/// Four rows as columns from `c` on, four by four, which are shuffled in registers.
-#[inline(always)]
-fn turn_four<T: Conv, const N: usize, const L: usize>(rows: [&[T]; 4], c: usize, out: &mut [[[T; L]; N]]) {
-    let n = out.len();
-    let [a, b, d, e] = [&rows[0][..n], &rows[1][..n], &rows[2][..n], &rows[3][..n]];
-    let mut at = 0;
-    while at + 4 <= n {
-        let mut fours = [[T::ZERO; 4]; 4];
-        each!(i < 4 => fours[i] = [a[at + i], b[at + i], d[at + i], e[at + i]]);
-        each!(i < 4 => put(&mut out[at + i], c, fours[i]));
-        at += 4;
-    }
-    for p in at..n {
-        put(&mut out[p], c, [a[p], b[p], d[p], e[p]]);
-    }
 }
 
 /// Four elements from `c` on, a multiple of four. (Vectors of two elements take two.)
