@@ -3,12 +3,17 @@
 //! Memory is always initialised: a new block is zeroed once, a recycled one holds old bytes. So `empty` is sound.
 #![allow(unsafe_code)]
 
+mod ranges;
+mod system;
+
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+
+use ranges::Ranges;
 
 use crate::refcount::blocks;
 use crate::{Device, DeviceType, Result, bail};
@@ -157,25 +162,33 @@ impl Allocator for MetaAllocator {
     fn empty_cache(&self) {}
 }
 
-/// The allocator of the host: small blocks from thread-local lists, larger ones kept by size class.
+/// The allocator of the host: small blocks from thread-local lists, medium ones kept by size class, large ones cut from
+/// [`Ranges`] of pages.
 ///
-/// Fresh pages cost more than arithmetic on them, so freed blocks are kept up to [`CpuAllocator::KEEP`] bytes.
+/// Fresh pages cost more than arithmetic on them, so freed blocks are kept up to [`CpuAllocator::KEEP`] bytes. None waits for
+/// its like while others grow: before pages are mapped, medium blocks join the ranges.
 pub struct CpuAllocator {
     kept: [Mutex<Vec<usize>>; Class::COUNT],
+    ranges: Ranges,
     allocated: AtomicUsize,
     peak: AtomicUsize,
+    /// in `kept`
     cached: AtomicUsize,
 }
 
 /// The one allocator of the host.
-pub static CPU: CpuAllocator = CpuAllocator {
-    kept: [const { Mutex::new(Vec::new()) }; Class::COUNT],
-    allocated: AtomicUsize::new(0),
-    peak: AtomicUsize::new(0),
-    cached: AtomicUsize::new(0),
-};
+pub static CPU: CpuAllocator = CpuAllocator::new();
 
-/// A size of large blocks: eight to a power of two, so at most an eighth is wasted.
+/// Whether blocks are cut from pages at all; else all are medium.
+const PAGED: bool = system::pages::EXIST && !cfg!(tensor_uncached);
+
+/// Blocks of more bytes are large.
+const MEDIUM: usize = if PAGED { 1 << 20 } else { usize::MAX };
+
+/// Medium blocks of more bytes are cut from pages too, so that they can join them; others are the standard allocator's.
+const CUT: usize = if PAGED { 64 << 10 } else { usize::MAX };
+
+/// A size of medium blocks: eight to a power of two, so at most an eighth is wasted.
 #[derive(Clone, Copy)]
 struct Class {
     index: usize,
@@ -184,6 +197,11 @@ struct Class {
 
 impl Class {
     const COUNT: usize = 53 * 8;
+
+    /// A class by its number.
+    fn at(index: usize) -> Self {
+        Self { index, size: (index % 8 + 9) << (index / 8 + 7) }
+    }
 
     /// The class of a size above [`blocks::LARGEST`] and at most a quarter of the address space.
     #[inline]
@@ -198,6 +216,16 @@ impl Class {
 impl CpuAllocator {
     /// The bytes that are kept at most. None under a sanitizer, which finds a use of what was given back.
     pub const KEEP: usize = if cfg!(tensor_uncached) { 0 } else { 4 << 30 };
+
+    const fn new() -> Self {
+        Self {
+            kept: [const { Mutex::new(Vec::new()) }; Class::COUNT],
+            ranges: Ranges::new(),
+            allocated: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            cached: AtomicUsize::new(0),
+        }
+    }
 
     /// A small block: see [`is_small`].
     #[inline(always)]
@@ -217,6 +245,74 @@ impl CpuAllocator {
             self.peak.fetch_max(now, Ordering::Relaxed);
         }
     }
+
+    /// A block of more than the largest small one; null when there is not that much.
+    #[inline]
+    fn block(&self, nbytes: usize) -> *mut u8 {
+        if nbytes > MEDIUM {
+            return self.cut(nbytes);
+        }
+        let class = Class::of(nbytes);
+        let kept = self.kept[class.index].lock().pop();
+        if let Some(address) = kept {
+            self.cached.fetch_sub(class.size, Ordering::Relaxed);
+            return address as *mut u8;
+        }
+        if nbytes > CUT { self.cut(class.size) } else { system::allocate(class.size) }
+    }
+
+    /// A block from the ranges.
+    fn cut(&self, size: usize) -> *mut u8 {
+        let block = self.ranges.take(size).or_else(|| {
+            self.join();
+            self.ranges.take(size).or_else(|| self.ranges.grow(size))
+        });
+        block.unwrap_or(0) as *mut u8
+    }
+
+    /// Kept blocks that were cut from the ranges join them again.
+    fn join(&self) {
+        self.drain(Class::of(CUT).index + 1..Class::of(MEDIUM).index + 1);
+    }
+
+    /// Gives kept blocks of some classes back to where they came from.
+    fn drain(&self, classes: std::ops::Range<usize>) {
+        for class in classes.map(Class::at) {
+            for address in std::mem::take(&mut *self.kept[class.index].lock()) {
+                self.cached.fetch_sub(class.size, Ordering::Relaxed);
+                // SAFETY: `block` made every kept block with its class's size, and it has no owner.
+                unsafe { self.discard(address as *mut u8, class.size, usize::MAX) }
+            }
+        }
+    }
+
+    /// Gives a medium block back to where it came from; ranges keep at most `room` bytes.
+    ///
+    /// # Safety
+    /// The pointer came from [`CpuAllocator::block`] with this size of a class, and is not used any more.
+    unsafe fn discard(&self, pointer: *mut u8, size: usize, room: usize) {
+        // SAFETY: forwarded from the caller; `block` decides by the same bound.
+        unsafe { if size > CUT { self.ranges.give(pointer as usize, size, room) } else { system::free(pointer, size) } }
+    }
+
+    /// Takes a block of [`CpuAllocator::block`] back.
+    ///
+    /// # Safety
+    /// The pointer came from there with these bytes, and is not used any more.
+    unsafe fn take_back(&self, pointer: *mut u8, nbytes: usize) {
+        let room = Self::KEEP.saturating_sub(self.cached.load(Ordering::Relaxed));
+        if nbytes > MEDIUM {
+            // SAFETY: the block was cut with this size (forwarded from the caller).
+            return unsafe { self.ranges.give(pointer as usize, nbytes, room) };
+        }
+        let class = Class::of(nbytes);
+        if self.ranges.bytes() + class.size > room {
+            // SAFETY: forwarded from the caller.
+            return unsafe { self.discard(pointer, class.size, room) };
+        }
+        self.cached.fetch_add(class.size, Ordering::Relaxed);
+        self.kept[class.index].lock().push(pointer as usize);
+    }
 }
 
 /// True for sizes that [`CpuAllocator::small`] allocates.
@@ -228,100 +324,9 @@ pub(crate) fn is_small(nbytes: usize) -> bool {
 /// # Safety
 /// The pointer came from [`CpuAllocator::allocate`] with these bytes, above the largest small block.
 unsafe fn release_large(pointer: NonNull<u8>, nbytes: usize) {
-    let class = Class::of(nbytes);
     CPU.allocated.fetch_sub(nbytes, Ordering::Relaxed);
-    if CPU.cached.load(Ordering::Relaxed) + class.size <= CpuAllocator::KEEP {
-        CPU.cached.fetch_add(class.size, Ordering::Relaxed);
-        CPU.kept[class.index].lock().push(pointer.as_ptr() as usize);
-    } else {
-        // SAFETY: the block was made with this class's size and has no owner any more.
-        unsafe { system::free(pointer.as_ptr(), class.size) }
-    }
-}
-
-/// Memory of the system: zeroed and 64-byte aligned, its pages not touched before they are used. An aligned request of the
-/// standard allocator would write them all.
-mod system {
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::ptr;
-
-    use super::blocks::ALIGN;
-
-    /// Above this size the system is asked for huge pages, whose first touch costs a quarter a byte.
-    #[cfg(all(target_os = "linux", not(miri)))]
-    const HUGE: usize = 2 << 20;
-
-    /// The block within which aligned memory lies: its address is kept before that.
-    fn around(size: usize) -> Option<Layout> {
-        Layout::from_size_align(size.checked_add(ALIGN)?, align_of::<*mut u8>()).ok()
-    }
-
-    /// Memory of a size that is not 0; null when there is not that much.
-    pub(super) fn allocate(size: usize) -> *mut u8 {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if size > HUGE {
-            return map(size);
-        }
-        let Some(layout) = around(size) else { return ptr::null_mut() };
-        // SAFETY: the layout's size is not 0.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            return base;
-        }
-        // At least one pointer's size beyond the base, which is aligned to that.
-        let offset = ALIGN - base as usize % ALIGN;
-        // SAFETY: `size + ALIGN` bytes lie from `base` on, so `size` from `base + offset`; the pointer before that is
-        // within them and aligned.
-        unsafe {
-            let aligned = base.add(offset);
-            aligned.cast::<*mut u8>().sub(1).write(base);
-            aligned
-        }
-    }
-
-    /// # Safety
-    /// The pointer came from [`allocate`] with this size and is not used any more.
-    pub(super) unsafe fn free(pointer: *mut u8, size: usize) {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if size > HUGE {
-            // SAFETY: `map` mapped these bytes, and nothing uses them. An error leaves them mapped, which is harmless.
-            unsafe { libc::munmap(pointer.cast(), size) };
-            return;
-        }
-        if let Some(layout) = around(size) {
-            // SAFETY: `allocate` kept the address of the block, made with this layout, before the pointer.
-            unsafe { dealloc(pointer.cast::<*mut u8>().sub(1).read(), layout) }
-        }
-    }
-
-    /// Fresh pages, from a multiple of [`HUGE`] on; null when there are not that many.
-    #[cfg(all(target_os = "linux", not(miri)))]
-    fn map(size: usize) -> *mut u8 {
-        let Some(length) = size.checked_add(HUGE) else { return ptr::null_mut() };
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping, which touches nothing that exists.
-        let base = unsafe { libc::mmap(ptr::null_mut(), length, access, kind, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return ptr::null_mut();
-        }
-        let base = base.cast::<u8>();
-        let before = base.align_offset(HUGE);
-        // SAFETY: `before <= HUGE` bytes before the block and `HUGE - before` behind its last page are this mapping's own and
-        // unused. The advice changes no content; without it, or if parts stay mapped, the block is as good.
-        unsafe {
-            let block = base.add(before);
-            if before > 0 {
-                libc::munmap(base.cast(), before);
-            }
-            let page = libc::sysconf(libc::_SC_PAGESIZE).max(1) as usize;
-            let end = size.next_multiple_of(page);
-            if before + end < length {
-                libc::munmap(block.add(end).cast(), length - before - end);
-            }
-            libc::madvise(block.cast(), size, libc::MADV_HUGEPAGE);
-            block
-        }
-    }
+    // SAFETY: forwarded from the caller.
+    unsafe { CPU.take_back(pointer.as_ptr(), nbytes) }
 }
 
 /// # Safety
@@ -341,19 +346,7 @@ impl Allocator for CpuAllocator {
         if nbytes <= blocks::LARGEST {
             return Ok(self.small(nbytes));
         }
-        let pointer = if nbytes > isize::MAX as usize / 2 {
-            std::ptr::null_mut()
-        } else {
-            let class = Class::of(nbytes);
-            let kept = self.kept[class.index].lock().pop();
-            match kept {
-                Some(address) => {
-                    self.cached.fetch_sub(class.size, Ordering::Relaxed);
-                    address as *mut u8
-                }
-                None => system::allocate(class.size),
-            }
-        };
+        let pointer = if nbytes > isize::MAX as usize / 2 { std::ptr::null_mut() } else { self.block(nbytes) };
         if pointer.is_null() {
             bail!(
                 Runtime,
@@ -362,7 +355,7 @@ impl Allocator for CpuAllocator {
             );
         }
         self.count(nbytes);
-        // SAFETY: the block is as long as its class, at least `nbytes` bytes, initialised, and ours until `release_large`.
+        // SAFETY: the block is at least `nbytes` bytes long, initialised, and ours until `release_large`.
         Ok(unsafe { DataPtr::new(pointer, nbytes, device, Deleter::Function(release_large)) })
     }
 
@@ -375,20 +368,13 @@ impl Allocator for CpuAllocator {
         MemoryStats {
             allocated: self.allocated.load(Ordering::Relaxed),
             peak: self.peak.load(Ordering::Relaxed),
-            cached: self.cached.load(Ordering::Relaxed),
+            cached: self.cached.load(Ordering::Relaxed) + self.ranges.bytes(),
         }
     }
 
     fn empty_cache(&self) {
-        for (index, kept) in self.kept.iter().enumerate() {
-            let (bits, sixteenths) = (index / 8 + 11, index % 8 + 9);
-            let size = sixteenths << (bits - 4);
-            for address in std::mem::take(&mut *kept.lock()) {
-                self.cached.fetch_sub(size, Ordering::Relaxed);
-                // SAFETY: every kept block was made with its class's size and has no owner.
-                unsafe { system::free(address as *mut u8, size) }
-            }
-        }
+        self.drain(0..Class::COUNT);
+        self.ranges.empty();
     }
 }
 
@@ -399,12 +385,32 @@ mod tests {
     #[test]
     #[cfg_attr(tensor_uncached, ignore = "nothing is kept")]
     fn freed_blocks_are_reused_and_counted() {
-        let block = CPU.allocate(1 << 20, Device::CPU).unwrap();
+        // No other test has this size, nor takes it for a larger one.
+        let block = CPU.allocate(60_000, Device::CPU).unwrap();
         let address = block.as_ptr() as usize;
         assert_eq!(address % 64, 0);
         drop(block);
-        assert!(CPU.stats().cached >= 1 << 20);
-        assert_eq!(CPU.allocate(1 << 20, Device::CPU).unwrap().as_ptr() as usize, address);
+        assert!(CPU.stats().cached >= 60_000);
+        assert_eq!(CPU.allocate(60_000, Device::CPU).unwrap().as_ptr() as usize, address);
+    }
+
+    #[test]
+    #[cfg_attr(not(target_os = "linux"), ignore = "classes alone")]
+    #[cfg_attr(any(miri, tensor_uncached), ignore = "nothing is kept")]
+    fn medium_blocks_join_what_large_ones_are_cut_from() {
+        let host = CpuAllocator::new();
+        let medium: Vec<*mut u8> = (0..64).map(|_| host.block(100_000)).collect();
+        for &block in &medium {
+            // SAFETY: of `block` with this size.
+            unsafe { host.take_back(block, 100_000) }
+        }
+        let kept = host.stats().cached;
+        let large = host.block(6 << 20);
+        assert!(host.stats().cached < kept - (6 << 20) + (1 << 16));
+        // SAFETY: of `block` with this size.
+        unsafe { host.take_back(large, 6 << 20) }
+        host.empty_cache();
+        assert_eq!(host.stats().cached, 0);
     }
 
     #[test]
@@ -414,25 +420,8 @@ mod tests {
                 let class = Class::of(nbytes);
                 assert!(class.size >= nbytes && class.size - nbytes <= nbytes / 8 + 1, "{nbytes}");
                 assert_eq!(Class::of(class.size).index, class.index);
-                assert_eq!(class.size, (class.index % 8 + 9) << (class.index / 8 + 7));
+                assert_eq!(class.size, Class::at(class.index).size);
             }
-        }
-    }
-
-    #[test]
-    fn blocks_of_every_kind_are_zeroed_and_aligned() {
-        for nbytes in [1025, 100_000, 3 << 20, (9 << 20) + 77] {
-            let size = Class::of(nbytes).size;
-            let block = system::allocate(size);
-            assert_eq!(block as usize % 64, 0);
-            for at in [0, nbytes / 2, size - 1] {
-                // SAFETY: within the block that was just allocated and is freed below.
-                assert_eq!(unsafe { block.add(at).read() }, 0);
-                // SAFETY: as above.
-                unsafe { block.add(at).write(1) };
-            }
-            // SAFETY: allocated above with this size.
-            unsafe { system::free(block, size) };
         }
     }
 
