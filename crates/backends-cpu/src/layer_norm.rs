@@ -46,6 +46,19 @@ pub(crate) fn with_options<'a>(given: &[&'a Tensor], options: &[Option<&'a Tenso
 
 /// `out = (x - mean) * rstd * weight + bias`, `rstd = 1 / sqrt(var + eps)`
 pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>, eps: f64) -> Result<()> {
+    forward(out, x, norm, eps, norm_row::<I, T>)
+}
+
+/// [`norm_row`] at a level: what is around it is there once for all levels.
+type NormRow<T, O> = fn(&mut [T], &[T], (&[O], &[O]), f64, usize) -> (O, O);
+
+fn forward<T: RealFloating>(
+    out: &Tensor,
+    x: &Tensor,
+    norm: RowNorm<'_>,
+    eps: f64,
+    norm_row: NormRow<T, T::Op>,
+) -> Result<()> {
     let (m, k, s) = extents(x);
     let reads = with_options(&[x], &[norm.weight, norm.bias]);
     let locked = lock(&reads, &[out.as_impl(), norm.mean.as_impl(), norm.rstd.as_impl()])?;
@@ -61,22 +74,11 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
     out.with_dense(|out| {
         mean.with_dense(|mean| {
             rstd.with_dense(|rstd| {
-                par_rows3::<I, _, _, _>(
-                    out,
-                    mean,
-                    rstd,
-                    m,
-                    length * WORK,
-                    #[inline(always)]
-                    |i, out, mean, rstd| {
-                        let (x, own) = (&x[i * length..][..length], i % norm.groups * k);
-                        let (centre, spread) = rows::moments(x);
-                        let scale = 1.0 / (spread / length as f64 + eps).sqrt();
-                        let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
-                        (mean[0], rstd[0]) = (centre, scale);
-                        affine::<I, T>(out, x, (centre, scale), (&weight[own..][..k], &bias[own..][..k]), s);
-                    },
-                )
+                par_rows3::<Baseline, _, _, _>(out, mean, rstd, m, length * WORK, |i, out, mean, rstd| {
+                    let own = i % norm.groups * k..(i % norm.groups + 1) * k;
+                    let parameters = (&weight[own.clone()], &bias[own]);
+                    (mean[0], rstd[0]) = norm_row(out, &x[i * length..][..length], parameters, eps, s);
+                })
             })
         })
     });
@@ -86,6 +88,27 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
 /// As many constants as stand in for an absent parameter.
 fn constants<O: tensor_core::Element>(parameter: &Option<Dense<'_, O>>, value: O, n: usize) -> Vec<O> {
     if parameter.is_some() { Vec::new() } else { vec![value; n] }
+}
+
+/// Normalises a row; gives its mean and `rstd`.
+#[inline(never)]
+fn norm_row<I: Isa, T: RealFloating>(
+    out: &mut [T],
+    x: &[T],
+    parameters: (&[T::Op], &[T::Op]),
+    eps: f64,
+    s: usize,
+) -> (T::Op, T::Op) {
+    I::run(
+        #[inline(always)]
+        || {
+            let (centre, spread) = rows::moments(x);
+            let scale = 1.0 / (spread / x.len() as f64 + eps).sqrt();
+            let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
+            affine::<I, T>(out, x, (centre, scale), parameters, s);
+            (centre, scale)
+        },
+    )
 }
 
 /// `out = (x - centre) * scale * weight + bias`, the parameters one a run of `s` elements.
@@ -138,6 +161,19 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     x: &Tensor,
     norm: RowNorm<'_>,
 ) -> Result<()> {
+    backward(grads, grad, x, norm, chunk_backward::<I, T>)
+}
+
+/// [`chunk_backward`] at a level: what is around it is there once for all levels.
+type ChunkBackward<T, O> = fn(&mut [T], &mut Partial<O>, Inputs<'_, T, O>, usize, usize);
+
+fn backward<T: RealFloating>(
+    grads: [Option<&Tensor>; 3],
+    grad: &Tensor,
+    x: &Tensor,
+    norm: RowNorm<'_>,
+    chunk_backward: ChunkBackward<T, T::Op>,
+) -> Result<()> {
     let (m, k, s) = extents(x);
     let reads = with_options(&[grad, x, norm.mean, norm.rstd], &[norm.weight]);
     let locked = lock(&reads, &with_options(&[], &grads))?;
@@ -153,7 +189,7 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let parts: Vec<Mutex<Option<Partial<T::Op>>>> = (0..m.div_ceil(chunk)).map(|_| Mutex::new(None)).collect();
     let one = |begin: usize, end: usize, out: &mut [T]| {
         let mut part = (vec![T::Op::ZERO; channels], vec![T::Op::ZERO; channels]);
-        chunk_backward::<I, T>(out, &mut part, inputs, begin, end);
+        chunk_backward(out, &mut part, inputs, begin, end);
         *parts[begin / chunk].lock() = Some(part);
     };
     let mut next = 0;

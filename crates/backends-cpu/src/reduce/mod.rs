@@ -8,6 +8,8 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use std::slice;
+
 use tensor_aten::Tensor;
 use tensor_core::{Bool, Element, Result};
 
@@ -35,68 +37,42 @@ const PLANES: usize = 8;
 const PARTS: usize = 64;
 
 /// How a lane is folded: a step an element, and the combination of two partial results.
-trait Fold<T: Value>: Copy + Send + Sync {
+trait Fold<T: Value> {
     type Acc: Copy + Send + Sync;
-    fn identity(self) -> Self::Acc;
-    fn step<I: Isa>(self, acc: Self::Acc, x: T::Op) -> Self::Acc;
-    fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
-}
-
-// What is compiled for a level is out of line, one copy for all that call it.
-
-/// Folds a row in blocks, combined pairwise.
-#[inline(never)]
-fn fold_row<I: Isa, T: Value, F: Fold<T>>(fold: F, row: &[T]) -> F::Acc {
-    if row.len() <= BLOCK {
-        return fold_block::<I, T, F>(fold, row);
-    }
-    // Partial results of 2^level blocks, as in binary counting: a cascade without recursion.
-    let mut levels = [fold.identity(); 48];
-    let mut blocks = 0u64;
-    for block in row.chunks(BLOCK) {
-        let mut carry = fold_block::<I, T, F>(fold, block);
-        let mut level = 0;
-        while blocks >> level & 1 == 1 {
-            carry = fold.combine(levels[level], carry);
-            level += 1;
-        }
-        levels[level] = carry;
-        blocks += 1;
-    }
-    let mut parts = levels.into_iter().enumerate().filter(|(level, _)| blocks >> level & 1 == 1).map(|(_, part)| part);
-    let first = parts.next().unwrap_or_else(|| fold.identity());
-    parts.fold(first, |right, part| fold.combine(part, right))
+    fn identity() -> Self::Acc;
+    fn step<I: Isa>(acc: Self::Acc, x: T::Op) -> Self::Acc;
+    fn combine(a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
 /// Folds a row in a straight line.
 #[inline(never)]
-fn fold_block<I: Isa, T: Value, F: Fold<T>>(fold: F, block: &[T]) -> F::Acc {
+fn fold_block<I: Isa, T: Value, F: Fold<T>>(block: &[T]) -> F::Acc {
     I::run(
         #[inline(always)]
         || match const { WIDTH / size_of::<F::Acc>() } {
-            16 => fold_lanes::<I, T, F, 16>(fold, block),
-            32 => fold_lanes::<I, T, F, 32>(fold, block),
-            _ => fold_lanes::<I, T, F, 64>(fold, block),
+            16 => fold_lanes::<I, T, F, 16>(block),
+            32 => fold_lanes::<I, T, F, 32>(block),
+            _ => fold_lanes::<I, T, F, 64>(block),
         },
     )
 }
 
 #[inline(always)]
-fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(fold: F, block: &[T]) -> F::Acc {
+fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(block: &[T]) -> F::Acc {
     let Some(end) = block.last_chunk::<W>() else {
-        let mut acc = fold.identity();
+        let mut acc = F::identity();
         for x in block {
-            acc = fold.step::<I>(acc, x.up());
+            acc = F::step::<I>(acc, x.up());
         }
         return acc;
     };
-    let mut acc = [fold.identity(); W];
+    let mut acc = [F::identity(); W];
     let (runs, rest) = block.as_chunks::<W>();
     for run in runs {
         // Not in place: that LLVM would not keep in registers.
         let mut next = acc;
         for i in 0..W {
-            next[i] = fold.step::<I>(acc[i], run[i].up());
+            next[i] = F::step::<I>(acc[i], run[i].up());
         }
         acc = next;
     }
@@ -104,7 +80,7 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(fold: F, block: &[T]
         // A run that ends where the row does, of which what is left counts.
         let (others, mut next) = (W - rest.len(), acc);
         for i in 0..W {
-            let step = fold.step::<I>(acc[i], end[i].up());
+            let step = F::step::<I>(acc[i], end[i].up());
             next[i] = if i < others { acc[i] } else { step };
         }
         acc = next;
@@ -113,7 +89,7 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(fold: F, block: &[T]
     while width > 1 {
         width /= 2;
         for i in 0..width {
-            acc[i] = fold.combine(acc[i], acc[i + width]);
+            acc[i] = F::combine(acc[i], acc[i + width]);
         }
     }
     acc[0]
@@ -121,9 +97,9 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(fold: F, block: &[T]
 
 /// Folds `columns.len()` neighbouring columns of `rows` rows, `pitch` apart, into what begins as their identity.
 #[inline(never)]
-fn fold_columns<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], rows: usize, pitch: usize, columns: &mut [F::Acc]) {
+fn fold_columns<I: Isa, T: Value, F: Fold<T>>(x: &[T], rows: usize, pitch: usize, columns: &mut [F::Acc]) {
     let width = columns.len();
-    let mut block = vec![fold.identity(); if rows > DEPTH { width } else { 0 }];
+    let mut block = vec![F::identity(); if rows > DEPTH { width } else { 0 }];
     I::run(
         #[inline(always)]
         || {
@@ -133,14 +109,14 @@ fn fold_columns<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], rows: usize, pit
                 let row = |r: usize| &x[r * pitch..][..width];
                 for r in (start..end).step_by(ROWS) {
                     if r + ROWS <= end {
-                        add_rows::<I, T, F, ROWS>(fold, acc, std::array::from_fn(|i| row(r + i)));
+                        add_rows::<I, T, F, ROWS>(acc, std::array::from_fn(|i| row(r + i)));
                     } else {
-                        (r..end).for_each(|r| add_rows::<I, T, F, 1>(fold, acc, [row(r)]));
+                        (r..end).for_each(|r| add_rows::<I, T, F, 1>(acc, [row(r)]));
                     }
                 }
                 for (total, part) in columns.iter_mut().zip(&mut block) {
-                    *total = fold.combine(*total, *part);
-                    *part = fold.identity();
+                    *total = F::combine(*total, *part);
+                    *part = F::identity();
                 }
             }
         },
@@ -149,13 +125,13 @@ fn fold_columns<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], rows: usize, pit
 
 /// Adds rows to the running results of their columns, in order.
 #[inline(always)]
-fn add_rows<I: Isa, T: Value, F: Fold<T>, const N: usize>(fold: F, acc: &mut [F::Acc], rows: [&[T]; N]) {
+fn add_rows<I: Isa, T: Value, F: Fold<T>, const N: usize>(acc: &mut [F::Acc], rows: [&[T]; N]) {
     let width = acc.len();
     let rows = rows.map(|row| &row[..width]);
     for i in 0..width {
         let mut sum = acc[i];
         for row in rows {
-            sum = fold.step::<I>(sum, row[i].up());
+            sum = F::step::<I>(sum, row[i].up());
         }
         acc[i] = sum;
     }
@@ -169,87 +145,147 @@ fn extents(x: &Tensor) -> (usize, usize, usize) {
     }
 }
 
-/// Folds the columns of a plane of `b` of them, its rows shared among the threads: in memory they lie one behind the other.
-#[inline(never)]
-fn fold_plane<I: Isa, T: Value, F: Fold<T>>(fold: F, x: &[T], b: usize) -> Vec<F::Acc> {
-    let rows = x.len() / b;
-    let depth = (GRAIN / b).max(rows.div_ceil(PARTS)).next_multiple_of(DEPTH);
-    let part = |begin: usize, end: usize| {
-        let mut columns = vec![fold.identity(); b];
-        for (i, columns) in columns.chunks_mut(COLUMNS).enumerate() {
-            fold_columns::<I, T, F>(fold, &x[begin * b + i * COLUMNS..], end - begin, b, columns);
-        }
-        columns
-    };
-    parallel_reduce(rows, depth, Vec::new(), part, |mut p: Vec<F::Acc>, q| {
-        p.iter_mut().zip(q).for_each(|(p, q)| *p = fold.combine(*p, q));
-        p
-    })
+/// A fold at a level, and what becomes of its results. All that is compiled for that level is behind its functions, so there is one
+/// copy of the code around them for all folds with the same types.
+struct Folding<T, A, O> {
+    identity: A,
+    /// [`fold_block`]
+    block: fn(&[T]) -> A,
+    /// [`fold_columns`]
+    columns: fn(&[T], usize, usize, &mut [A]),
+    /// Combines with the results of later elements.
+    combine: fn(&mut [A], &[A]),
+    /// Results from folds of as many elements.
+    finish: fn(&mut [O], &[A], usize),
 }
 
-/// `out[a, b] = finish(fold of x[a, :, b])`
-#[inline]
-fn reduce<I: Isa, T: Value, O: Element, F: Fold<T>>(
-    out: &Tensor,
-    x: &Tensor,
-    fold: F,
-    finish: impl Fn(F::Acc, usize) -> O + Sync,
-) -> Result<()> {
-    let (a, r, b) = extents(x);
-    let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
-    let x = locked.read::<T>(0)?.dense();
-    locked.write::<O>(0)?.with_dense(|out| {
-        if a * b == 1 {
-            let chunk = |begin: usize, end: usize| fold_row::<I, T, F>(fold, &x[begin..end]);
-            let whole = parallel_reduce(r, GRAIN, fold.identity(), chunk, |p, q| fold.combine(p, q));
-            out[0] = finish(whole, r);
-            return;
+impl<T: Value, A: Copy + Send + Sync, O: Element> Folding<T, A, O> {
+    fn new<I: Isa, F: Fold<T, Acc = A>>(finish: fn(&mut [O], &[A], usize)) -> Self {
+        let combine = |p: &mut [A], q: &[A]| p.iter_mut().zip(q).for_each(|(p, q)| *p = F::combine(*p, *q));
+        Self {
+            identity: F::identity(),
+            block: fold_block::<I, T, F>,
+            columns: fold_columns::<I, T, F>,
+            combine,
+            finish,
         }
-        if a < PLANES && b > 1 && b < PARTS * COLUMNS && r > DEPTH {
-            for (plane, out) in out.chunks_mut(b).enumerate() {
-                let columns = fold_plane::<I, T, F>(fold, &x[plane * r * b..][..r * b], b);
-                out.iter_mut().zip(columns).for_each(|(out, acc)| *out = finish(acc, r));
+    }
+
+    fn combined(&self, mut p: A, q: A) -> A {
+        (self.combine)(slice::from_mut(&mut p), slice::from_ref(&q));
+        p
+    }
+
+    /// Folds a row in blocks, combined pairwise.
+    fn row(&self, row: &[T]) -> A {
+        if row.len() <= BLOCK {
+            return (self.block)(row);
+        }
+        // Partial results of 2^level blocks, as in binary counting: a cascade without recursion.
+        let mut levels = [self.identity; 48];
+        let mut blocks = 0u64;
+        for block in row.chunks(BLOCK) {
+            let mut carry = (self.block)(block);
+            let mut level = 0;
+            while blocks >> level & 1 == 1 {
+                carry = self.combined(levels[level], carry);
+                level += 1;
             }
-            return;
+            levels[level] = carry;
+            blocks += 1;
         }
-        let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-        par_chunks::<Baseline, O>(out, grain, |start, part| {
-            if b == 1 {
-                for (i, out) in part.iter_mut().enumerate() {
-                    *out = finish(fold_row::<I, T, F>(fold, &x[(start + i) * r..][..r]), r);
+        let mut result = None;
+        for (level, &part) in levels.iter().enumerate() {
+            if blocks >> level & 1 == 1 {
+                result = Some(result.map_or(part, |later| self.combined(part, later)));
+            }
+        }
+        result.unwrap_or(self.identity)
+    }
+
+    /// Folds the columns of a plane of `b` of them, its rows shared among the threads: in memory they lie one behind the other.
+    fn plane(&self, x: &[T], b: usize) -> Vec<A> {
+        let rows = x.len() / b;
+        let depth = (GRAIN / b).max(rows.div_ceil(PARTS)).next_multiple_of(DEPTH);
+        let part = |begin: usize, end: usize| {
+            let mut columns = vec![self.identity; b];
+            for (i, columns) in columns.chunks_mut(COLUMNS).enumerate() {
+                (self.columns)(&x[begin * b + i * COLUMNS..], end - begin, b, columns);
+            }
+            columns
+        };
+        parallel_reduce(rows, depth, Vec::new(), part, |mut p, q| {
+            (self.combine)(&mut p, &q);
+            p
+        })
+    }
+
+    /// `out[a, b] = finish(fold of x[a, :, b])`
+    fn run(&self, out: &Tensor, x: &Tensor) -> Result<()> {
+        let (a, r, b) = extents(x);
+        let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
+        let x = locked.read::<T>(0)?.dense();
+        locked.write::<O>(0)?.with_dense(|out| {
+            if a * b == 1 {
+                let chunk = |begin: usize, end: usize| self.row(&x[begin..end]);
+                let whole = parallel_reduce(r, GRAIN, self.identity, chunk, |p, q| self.combined(p, q));
+                return (self.finish)(out, &[whole], r);
+            }
+            if a < PLANES && b > 1 && b < PARTS * COLUMNS && r > DEPTH {
+                for (plane, out) in out.chunks_mut(b).enumerate() {
+                    (self.finish)(out, &self.plane(&x[plane * r * b..][..r * b], b), r);
                 }
                 return;
             }
-            let mut columns = vec![fold.identity(); COLUMNS.min(b)];
-            column_runs(start, part.len(), b, COLUMNS, |done, row, column, width| {
-                let columns = &mut columns[..width];
-                columns.fill(fold.identity());
-                if r > 0 {
-                    fold_columns::<I, T, F>(fold, &x[row * r * b + column..], r, b, columns);
+            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
+            par_chunks::<Baseline, O>(out, grain, |start, part| {
+                let mut results = vec![self.identity; COLUMNS.min(if b == 1 { part.len() } else { b })];
+                if b == 1 {
+                    for (run, out) in part.chunks_mut(COLUMNS).enumerate() {
+                        let first = start + run * COLUMNS;
+                        for (i, result) in results[..out.len()].iter_mut().enumerate() {
+                            *result = self.row(&x[(first + i) * r..][..r]);
+                        }
+                        (self.finish)(out, &results, r);
+                    }
+                    return;
                 }
-                for (out, acc) in part[done..done + width].iter_mut().zip(columns) {
-                    *out = finish(*acc, r);
-                }
+                column_runs(start, part.len(), b, COLUMNS, |done, row, column, width| {
+                    let results = &mut results[..width];
+                    results.fill(self.identity);
+                    if r > 0 {
+                        (self.columns)(&x[row * r * b + column..], r, b, results);
+                    }
+                    (self.finish)(&mut part[done..done + width], results, r);
+                });
             });
         });
-    });
-    Ok(())
+        Ok(())
+    }
+}
+
+/// Results that are the folds.
+fn store<T: Value>(out: &mut [T], folds: &[T::Op], _: usize) {
+    out.iter_mut().zip(folds).for_each(|(out, fold)| *out = T::down(*fold));
+}
+
+fn store_truth(out: &mut [Bool], folds: &[bool], _: usize) {
+    out.iter_mut().zip(folds).for_each(|(out, fold)| *out = Bool::new(*fold));
 }
 
 /// A fold given by its parts.
 macro_rules! folds {
     ($($(#[$doc:meta])* $name:ident<T: $bound:path> -> $acc:ty { $identity:expr; |$s:ident, $x:ident| $step:expr; |$p:ident, $q:ident| $combine:expr })*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy)]
         struct $name;
         impl<T: $bound> Fold<T> for $name {
             type Acc = $acc;
             #[inline(always)]
-            fn identity(self) -> Self::Acc { $identity }
+            fn identity() -> Self::Acc { $identity }
             #[inline(always)]
-            fn step<I: Isa>(self, $s: Self::Acc, $x: T::Op) -> Self::Acc { $step }
+            fn step<I: Isa>($s: Self::Acc, $x: T::Op) -> Self::Acc { $step }
             #[inline(always)]
-            fn combine(self, $p: Self::Acc, $q: Self::Acc) -> Self::Acc { $combine }
+            fn combine($p: Self::Acc, $q: Self::Acc) -> Self::Acc { $combine }
         }
     )* };
 }
@@ -271,7 +307,7 @@ folds! {
 
 /// `out = sum(x)`
 pub fn sum<I: Isa, T: Number>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, T, _>(out, x, Sum, |acc, _| T::down(acc))
+    Folding::<T, _, _>::new::<I, Sum>(store::<T>).run(out, x)
 }
 
 /// `out = sum(x) / R`
@@ -279,30 +315,34 @@ pub fn mean<I: Isa, T: Floating>(out: &Tensor, x: &Tensor) -> Result<()>
 where
     T::Op: Math,
 {
-    reduce::<I, T, T, _>(out, x, Sum, |acc, r| T::down(acc.div(T::Op::from_f64(r as f64))))
+    let finish = |out: &mut [T], sums: &[T::Op], r: usize| {
+        let n = T::Op::from_f64(r as f64);
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::down(sum.div(n)));
+    };
+    Folding::<T, _, _>::new::<I, Sum>(finish).run(out, x)
 }
 
 /// `out = prod(x)`
 pub fn prod<I: Isa, T: Number>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, T, _>(out, x, Product, |acc, _| T::down(acc))
+    Folding::<T, _, _>::new::<I, Product>(store::<T>).run(out, x)
 }
 
 /// `out = max(x)`
 pub fn amax<I: Isa, T: Ordered>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, T, _>(out, x, Largest, |acc, _| T::down(acc))
+    Folding::<T, _, _>::new::<I, Largest>(store::<T>).run(out, x)
 }
 
 /// `out = min(x)`
 pub fn amin<I: Isa, T: Ordered>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, T, _>(out, x, Smallest, |acc, _| T::down(acc))
+    Folding::<T, _, _>::new::<I, Smallest>(store::<T>).run(out, x)
 }
 
 /// `out = all(x != 0)`
 pub fn all<I: Isa, T: Number>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, Bool, _>(out, x, All, |acc, _| Bool::new(acc))
+    Folding::<T, _, _>::new::<I, All>(store_truth).run(out, x)
 }
 
 /// `out = any(x != 0)`
 pub fn any<I: Isa, T: Number>(out: &Tensor, x: &Tensor) -> Result<()> {
-    reduce::<I, T, Bool, _>(out, x, Any, |acc, _| Bool::new(acc))
+    Folding::<T, _, _>::new::<I, Any>(store_truth).run(out, x)
 }

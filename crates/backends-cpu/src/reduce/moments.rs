@@ -130,7 +130,7 @@ fn fold_row<I: Isa, T: Parts, A: Copy>(
 }
 
 /// Stores what `f` gives for each row of `x` (A, R, B). Columns are laid out as rows first, a tile at a time.
-fn by_row<T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>) -> O + Sync) -> Result<()> {
+fn by_row<T: Value, O: Element>(out: &Tensor, x: &Tensor, f: &(dyn Fn(Row<'_, T>) -> O + Sync)) -> Result<()> {
     let (a, r, b) = extents(x);
     let locked = lock(&[x.as_impl()], &[out.as_impl()])?;
     let x = locked.read::<T>(0)?.dense();
@@ -163,7 +163,7 @@ fn by_row<T: Value, O: Element>(out: &Tensor, x: &Tensor, f: impl Fn(Row<'_, T>)
 
 /// `out = sum(|x - mean(x)|^2) / max(R - correction, 0)`
 pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Result<()> {
-    by_row::<T, T::Abs>(out, x, |row| {
+    by_row::<T, T::Abs>(out, x, &|row| {
         let n = row.x.len() as f64;
         let total = row.fold::<I, _>(T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
         let mean = T::over(total, n);
@@ -174,7 +174,7 @@ pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Resul
 
 /// `out = (sum |x|^p)^(1/p)`; the count of nonzeros for p = 0, the extremum for p = +-inf.
 pub fn norm<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, p: f64) -> Result<()> {
-    by_row::<T, T::Abs>(out, x, |row| {
+    by_row::<T, T::Abs>(out, x, &|row| {
         let add = |p: f64, q: f64| p + q;
         T::real(if p == 2.0 {
             row.fold::<I, _>(0.0, |sum, x| T::add_square::<I>(sum, x), add).sqrt()

@@ -66,10 +66,10 @@ fn first<T: Ordered>(x: &[T], extreme: T::Op) -> usize {
 
 /// The place of the extreme of a row that is not empty: the extreme of each block, then where it is in the winning one.
 #[inline(never)]
-fn select_row<I: Isa, T: Ordered, F: Order<T>>(fold: F, x: &[T]) -> usize {
+fn select_row<I: Isa, T: Ordered, F: Order<T>>(x: &[T]) -> usize {
     let (mut start, mut best) = (0, x[0].up());
     for (i, block) in x.chunks(BLOCK).enumerate() {
-        let extreme = fold_block::<I, T, F>(fold, block);
+        let extreme = fold_block::<I, T, F>(block);
         if wins::<T, F>(extreme, best) {
             (start, best) = (i * BLOCK, extreme);
         }
@@ -108,61 +108,81 @@ fn select_columns<I: Isa, T: Ordered, F: Order<T>>(x: &[T], rows: u32, pitch: us
     )
 }
 
-fn selecting<I: Isa, T: Ordered, F: Order<T>>(values: &Tensor, indices: &Tensor, x: &Tensor, fold: F) -> Result<()> {
-    let (a, r, b) = extents(x);
-    let locked = lock(&[x.as_impl()], &[values.as_impl(), indices.as_impl()])?;
-    let x = locked.read::<T>(0)?.dense();
-    let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
-    values.with_dense(|values| {
-        indices.with_dense(|indices| {
-            if a * b == 1 {
-                let chunk = |begin: usize, end: usize| begin + select_row::<I, T, F>(fold, &x[begin..end]);
-                let later = |p: usize, q: usize| if wins::<T, F>(x[q].up(), x[p].up()) { q } else { p };
-                let at = parallel_reduce(r, GRAIN, 0, chunk, later);
-                (values[0], indices[0]) = (x[at], at as i64);
-                return;
-            }
-            let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
-            par_chunks2::<Baseline, T, i64>(values, indices, grain, |start, values, indices| {
-                if b == 1 {
-                    for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-                        let row = &x[(start + i) * r..][..r];
-                        let at = select_row::<I, T, F>(fold, row);
-                        (*value, *index) = (row[at], at as i64);
-                    }
+/// A selection at a level: what is compiled for it is behind these functions, and what is around them there once for all.
+struct Selection<T> {
+    /// [`select_row`]
+    row: fn(&[T]) -> usize,
+    /// [`select_columns`]
+    columns: fn(&[T], u32, usize, &mut [u32]),
+    /// [`wins`]
+    wins: fn(T, T) -> bool,
+}
+
+impl<T: Ordered> Selection<T> {
+    fn new<I: Isa, F: Order<T>>() -> Self {
+        Self {
+            row: select_row::<I, T, F>,
+            columns: select_columns::<I, T, F>,
+            wins: |later, earlier| wins::<T, F>(later.up(), earlier.up()),
+        }
+    }
+
+    fn run(&self, values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
+        let (a, r, b) = extents(x);
+        let locked = lock(&[x.as_impl()], &[values.as_impl(), indices.as_impl()])?;
+        let x = locked.read::<T>(0)?.dense();
+        let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
+        values.with_dense(|values| {
+            indices.with_dense(|indices| {
+                if a * b == 1 {
+                    let chunk = |begin: usize, end: usize| begin + (self.row)(&x[begin..end]);
+                    let later = |p: usize, q: usize| if (self.wins)(x[q], x[p]) { q } else { p };
+                    let at = parallel_reduce(r, GRAIN, 0, chunk, later);
+                    (values[0], indices[0]) = (x[at], at as i64);
                     return;
                 }
-                column_runs(start, values.len(), b, COLUMNS, |done, row, column, width| {
-                    let columns = &x[row * r * b + column..];
-                    let mut at = [0usize; COLUMNS];
-                    // Places are counted in 32 bits from a base on, to be as wide as the common elements.
-                    for base in (0..r).step_by(u32::MAX as usize) {
-                        let rows = (r - base).min(u32::MAX as usize) as u32;
-                        let mut found = [0u32; COLUMNS];
-                        select_columns::<I, T, F>(&columns[base * b..], rows, b, &mut found[..width]);
-                        for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
-                            let found = base + found as usize;
-                            if base == 0 || wins::<T, F>(columns[found * b + c].up(), columns[*at * b + c].up()) {
-                                *at = found;
+                let grain = (GRAIN / r.max(1)).max(1).next_multiple_of(COLUMNS.min(b));
+                par_chunks2::<Baseline, T, i64>(values, indices, grain, |start, values, indices| {
+                    if b == 1 {
+                        for (i, (value, index)) in values.iter_mut().zip(indices).enumerate() {
+                            let row = &x[(start + i) * r..][..r];
+                            let at = (self.row)(row);
+                            (*value, *index) = (row[at], at as i64);
+                        }
+                        return;
+                    }
+                    column_runs(start, values.len(), b, COLUMNS, |done, row, column, width| {
+                        let columns = &x[row * r * b + column..];
+                        let mut at = [0usize; COLUMNS];
+                        // Places are counted in 32 bits from a base on, to be as wide as the common elements.
+                        for base in (0..r).step_by(u32::MAX as usize) {
+                            let rows = (r - base).min(u32::MAX as usize) as u32;
+                            let mut found = [0u32; COLUMNS];
+                            (self.columns)(&columns[base * b..], rows, b, &mut found[..width]);
+                            for (c, (at, found)) in at[..width].iter_mut().zip(found).enumerate() {
+                                let found = base + found as usize;
+                                if base == 0 || (self.wins)(columns[found * b + c], columns[*at * b + c]) {
+                                    *at = found;
+                                }
                             }
                         }
-                    }
-                    for (c, at) in at[..width].iter().enumerate() {
-                        (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
-                    }
+                        for (c, at) in at[..width].iter().enumerate() {
+                            (values[done + c], indices[done + c]) = (columns[at * b + c], *at as i64);
+                        }
+                    });
                 });
             });
         });
-    });
-    Ok(())
+        Ok(())
+    }
 }
 
 /// `values, indices = max(x)`
 pub fn max_dim<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
-    selecting::<I, T, _>(values, indices, x, Largest)
+    Selection::<T>::new::<I, Largest>().run(values, indices, x)
 }
 
 /// `values, indices = min(x)`
 pub fn min_dim<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
-    selecting::<I, T, _>(values, indices, x, Smallest)
+    Selection::<T>::new::<I, Smallest>().run(values, indices, x)
 }
