@@ -48,7 +48,7 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: 
     let turns = s.stride == [1; 3] && depthwise::applies(s) && s.out_channels == s.groups;
     if !columns::suit(s) && s.channels_last && !turns {
         let of = [Matrices::images, Matrices::results];
-        return last::sides::<I, T>(s, (x, y), of, w, |s, x, y, w| run::<I, T>(s, x, y, w, bias));
+        return last::sides(s, (x, y), of, w, |s, x, y, w| run::<I, T>(s, x, y, w, bias));
     }
     if !columns::suit(s) && !s.channels_last {
         let (ins, taps) = (group_channels(s).0, taps(s));

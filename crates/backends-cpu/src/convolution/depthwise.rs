@@ -1,12 +1,14 @@
-//! Convolutions of one channel a group where they need loops of their own: the weights' gradient, in sums along the lines, and
-//! the forward pass where channels come last. The others are [`direct`](super::direct).
+//! Convolutions of one channel a group, or few, where they need loops of their own: the weights' gradient, in sums along the
+//! lines, and the forward pass of one channel where channels come last. The others are [`direct`](super::direct).
+
+use std::ops::Range;
 
 use tensor_aten::kernels::ConvShape;
 
-use super::Conv;
 use super::columns::{group_channels, start, taps, within};
 use super::geometry::{Layout, Plan};
 use super::lanes::{copy_line, dots, weigh, with_tile};
+use super::{Conv, divisor};
 use crate::isa::Isa;
 use crate::loops::fold;
 use crate::loops::scratch;
@@ -72,20 +74,30 @@ fn forward_lanes<I: Isa, T: Conv, const L: usize>(s: &ConvShape, y: &mut [T], x:
     );
 }
 
-/// `w[o, k] = sum_{n, p} y[n, o, p] * x[n, o / m, p * stride + k * dilation - padding]` over (N, C, D, H, W).
+/// True where [`weight`] is the fastest way: one channel a group, or many groups whose results would leave vectors of channels
+/// half empty.
+pub fn weighs(plan: &Plan, lanes: usize) -> bool {
+    plan.groups > 1 && (plan.ins == 1 || plan.groups >= 8 && 2 * plan.outs <= lanes)
+}
+
+/// Channels of results that share a layout, at most.
+const SHARED: usize = 8;
+
+/// `w[o, i, k] = sum_{n, p} y[n, o, p] * x[n, g + i, p * stride + k * dilation - padding]` over (N, C, D, H, W), where `g` is the
+/// first channel of the group of `o`.
 pub fn weight<I: Isa, T: Conv, const L: usize>(plan: &Plan, w: &mut [T], x: &[T], y: &[T]) {
-    let taps = plan.taps();
+    let (shared, size) = (divisor(plan.outs, SHARED), plan.ins * plan.taps());
     par_rows::<I, T>(
         w,
-        plan.groups * plan.outs,
-        plan.batch * plan.out_plane() * (taps / L + 4),
+        plan.groups * plan.outs / shared,
+        plan.batch * plan.out_plane() * shared * (size / L + 4),
         #[inline(always)]
-        |o, w| {
-            let mut sums = vec![[T::ZERO; L]; taps.next_multiple_of(ROWS)];
+        |i, w| {
+            let mut sums = vec![[T::ZERO; L]; w.len()];
             for exact in [false, true] {
                 sums.fill([T::ZERO; L]);
                 for depth in 0..plan.axes[0].out {
-                    add_plane::<I, T, L>(plan, depth, o, exact, &mut sums, x, y);
+                    add_plane::<I, T, L>(plan, depth, i * shared..(i + 1) * shared, exact, &mut sums, x, y);
                 }
                 let mut number = true;
                 for (w, sums) in w.iter_mut().zip(&sums) {
@@ -104,57 +116,60 @@ pub fn weight<I: Isa, T: Conv, const L: usize>(plan: &Plan, w: &mut [T], x: &[T]
 /// Rows that are multiplied with one line of results at once: those of most kernels.
 const ROWS: usize = 9;
 
-/// Adds what one plane of results of all images gives to the weights of a channel; unless `exact`, with products of what lies
-/// between the lines and zeros.
+/// Adds what one plane of results of all images gives to the weights of some channels of a group; unless `exact`, with products
+/// of what lies between the lines and zeros.
 #[inline(always)]
 fn add_plane<I: Isa, T: Conv, const L: usize>(
     plan: &Plan,
     depth: usize,
-    o: usize,
+    channels: Range<usize>,
     exact: bool,
     sums: &mut [[T; L]],
     x: &[T],
     y: &[T],
 ) {
     let plane = plan.axes[1].out * plan.axes[2].out;
-    let images = (2048 / plane.max(1)).clamp(1, plan.batch.max(1));
+    let (ins, first) = (plan.ins, channels.start / plan.outs * plan.ins);
+    let images = (8192 / (plane * ins.max(4)).max(1)).clamp(1, plan.batch.max(1));
     for image in (0..plan.batch).step_by(images) {
         let images = images.min(plan.batch - image);
         let layout = Layout::new(plan, plan.part(images, depth, depth * plane..(depth + 1) * plane));
         let Some(results) = layout.results().next() else { return };
-        let rows = results.rows(0..1);
-        let (size, positions) = (layout.len(1, L), layout.positions().next_multiple_of(L));
+        let rows = results.rows(0..ins);
+        let (size, positions) = (layout.len(ins, L), layout.positions().next_multiple_of(L));
         scratch::with(
             size + positions,
             #[inline(always)]
             |buffer: &mut [T]| {
                 let (laid, spread) = buffer.split_at_mut(size);
-                layout.gather(x, image, o / plan.outs..o / plan.outs + 1, T::ZERO, laid);
+                layout.gather(x, image, first..first + ins, T::ZERO, laid);
                 spread.fill(T::ZERO);
-                results.lines(
-                    #[inline(always)]
-                    |i, first, _, n, position| {
-                        let row = (image + i) * plan.groups * plan.outs + o;
-                        let line = &y[row * plan.out_plane() + depth * plane + first..][..n];
-                        copy_line(&mut spread[position..][..n], line);
-                    },
-                );
-                if exact {
+                for (o, sums) in channels.clone().zip(sums.chunks_exact_mut(ins * plan.taps())) {
                     results.lines(
                         #[inline(always)]
-                        |_, _, _, n, position| {
-                            for row in &rows {
-                                let (x, sums) = (&laid[row.at as usize..], &mut sums[row.weight as usize]);
-                                for i in position..position + n {
-                                    sums[i % L] = sums[i % L].mul_accumulate::<I>(x[i], spread[i]);
-                                }
-                            }
+                        |i, first, _, n, position| {
+                            let row = (image + i) * plan.groups * plan.outs + o;
+                            let line = &y[row * plan.out_plane() + depth * plane + first..][..n];
+                            copy_line(&mut spread[position..][..n], line);
                         },
                     );
-                    return;
-                }
-                for rows in rows.chunks(ROWS) {
-                    dots::<I, T, ROWS, L>(laid, rows, spread, sums);
+                    if exact {
+                        results.lines(
+                            #[inline(always)]
+                            |_, _, _, n, position| {
+                                for row in &rows {
+                                    let (x, sums) = (&laid[row.at as usize..], &mut sums[row.weight as usize]);
+                                    for i in position..position + n {
+                                        sums[i % L] = sums[i % L].mul_accumulate::<I>(x[i], spread[i]);
+                                    }
+                                }
+                            },
+                        );
+                        continue;
+                    }
+                    for rows in rows.chunks(ROWS) {
+                        dots::<I, T, ROWS, L>(laid, rows, spread, sums);
+                    }
                 }
             },
         );

@@ -57,7 +57,7 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, y: &mut [T], x: &[T], w: &[T], bias: 
     }
     if !columns::suit(s) && s.channels_last {
         let of = [Matrices::results, Matrices::images];
-        return last::sides::<I, T>(s, (y, x), of, w, |s, y, x, w| run::<I, T>(s, y, x, w, bias));
+        return last::sides(s, (y, x), of, w, |s, y, x, w| run::<I, T>(s, y, x, w, bias));
     }
     if !columns::suit(s) {
         let (depth, taps) = (depth(s), columns::taps(s));

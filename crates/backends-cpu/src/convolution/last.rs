@@ -6,7 +6,7 @@ use tensor_aten::kernels::ConvShape;
 use super::columns::{group_channels, taps};
 use super::lanes::{each, turn_four};
 use super::{Conv, MatMut};
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::scratch;
 use crate::parallel::GRAIN;
 
@@ -48,13 +48,13 @@ impl Matrices {
         Self([n, cols, rows])
     }
 
-    /// Turns each matrix.
-    fn turn<I: Isa, T: Conv>(self, from: &[T], out: &mut [T]) {
+    /// Turns each matrix, as fast as memory is at any level.
+    fn turn<T: Conv>(self, from: &[T], out: &mut [T]) {
         let [n, rows, cols] = self.0;
         let Ok(out) = MatMut::row_major(out, n * cols, rows) else { return };
         let width = rows.clamp(1, 256);
         out.par_blocks((GRAIN / width).next_multiple_of(TILE), width, |row, col, mut out| {
-            I::run(
+            Baseline::run(
                 #[inline(always)]
                 || {
                     let mut at = 0;
@@ -117,7 +117,7 @@ fn parts(s: &ConvShape) -> impl Iterator<Item = (usize, ConvShape)> {
 }
 
 /// `out = run(from)` for images and results: `of` says which of them they are.
-pub fn sides<I: Isa, T: Conv>(
+pub fn sides<T: Conv>(
     s: &ConvShape,
     (out, from): (&mut [T], &[T]),
     of: [fn(&ConvShape) -> Matrices; 2],
@@ -125,27 +125,21 @@ pub fn sides<I: Isa, T: Conv>(
     run: impl Fn(&ConvShape, &mut [T], &[T], &[T]),
 ) {
     scratch::with(w.len(), |weights| {
-        Matrices::weights(s).turn::<I, T>(w, weights);
+        Matrices::weights(s).turn(w, weights);
         for (first, part) in parts(s) {
             let [to, source] = of.map(|of| of(&part));
             scratch::with(to.len() + source.len(), |buffer: &mut [T]| {
                 let (made, seen) = buffer.split_at_mut(to.len());
-                source.turn::<I, T>(&from[source.at(first)..][..source.len()], seen);
+                source.turn(&from[source.at(first)..][..source.len()], seen);
                 run(&part, made, seen, weights);
-                to.first().turn::<I, T>(made, &mut out[to.at(first)..][..to.len()]);
+                to.first().turn(made, &mut out[to.at(first)..][..to.len()]);
             });
         }
     });
 }
 
 /// `w = sum of run(x, y)` over parts of the batch.
-pub fn weight<I: Isa, T: Conv>(
-    s: &ConvShape,
-    w: &mut [T],
-    x: &[T],
-    y: &[T],
-    run: impl Fn(&ConvShape, &mut [T], &[T], &[T]),
-) {
+pub fn weight<T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T], run: impl Fn(&ConvShape, &mut [T], &[T], &[T])) {
     scratch::with(2 * w.len(), |buffer: &mut [T]| {
         let (sum, own) = buffer.split_at_mut(w.len());
         sum.fill(T::ZERO);
@@ -153,14 +147,14 @@ pub fn weight<I: Isa, T: Conv>(
             let (images, results) = (Matrices::images(&part), Matrices::results(&part));
             scratch::with(images.len() + results.len(), |buffer: &mut [T]| {
                 let (seen, made) = buffer.split_at_mut(images.len());
-                images.turn::<I, T>(&x[images.at(first)..][..images.len()], seen);
-                results.turn::<I, T>(&y[results.at(first)..][..results.len()], made);
+                images.turn(&x[images.at(first)..][..images.len()], seen);
+                results.turn(&y[results.at(first)..][..results.len()], made);
                 run(&part, own, seen, made);
             });
             for i in 0..sum.len() {
                 sum[i] = sum[i].add(own[i]);
             }
         }
-        Matrices::weights(s).first().turn::<I, T>(sum, w);
+        Matrices::weights(s).first().turn(sum, w);
     });
 }

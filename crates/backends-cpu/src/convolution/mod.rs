@@ -31,7 +31,7 @@ use tensor_aten::kernels::ConvShape;
 use tensor_core::{Result, check};
 
 use crate::gemm::Gemm;
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::views::{Locked, lock};
 use crate::loops::{MatMut, MatRef};
 use crate::simd::Arith;
@@ -88,6 +88,11 @@ fn product<I: Isa, T: Conv>(
     Ok(())
 }
 
+/// Integers, which few convolve, have code for one level.
+const fn has_levels<T: Conv>() -> bool {
+    T::DTYPE.is_floating_point()
+}
+
 fn x_len(s: &ConvShape) -> usize {
     s.batch * s.in_channels * s.image.iter().product::<usize>()
 }
@@ -112,9 +117,18 @@ pub fn conv_forward<I: Isa, T: Conv>(
     s: &ConvShape,
 ) -> Result<()> {
     let bias = bias.map(|b| (b, s.out_channels));
-    product::<I, T>(s, y, (x, x_len(s)), (w, w_len(s)), bias, y_len(s), |y, x, w, bias| {
-        forward::run::<I, T>(s, y, x, w, bias);
-    })
+    product::<I, T>(
+        s,
+        y,
+        (x, x_len(s)),
+        (w, w_len(s)),
+        bias,
+        y_len(s),
+        |y, x, w, bias| match const { has_levels::<T>() } {
+            true => forward::run::<I, T>(s, y, x, w, bias),
+            false => forward::run::<Baseline, T>(s, y, x, w, bias),
+        },
+    )
 }
 
 /// `x[n, i, q] = bias[i] + sum_{o, k, p: p * stride + k * dilation - padding = q} w[o, i, k] * y[n, o, p]`
@@ -129,9 +143,18 @@ pub fn conv_adjoint<I: Isa, T: Conv>(
     s: &ConvShape,
 ) -> Result<()> {
     let bias = bias.map(|b| (b, s.in_channels));
-    product::<I, T>(s, x, (y, y_len(s)), (w, w_len(s)), bias, x_len(s), |x, y, w, bias| {
-        adjoint::run::<I, T>(s, x, y, w, bias);
-    })
+    product::<I, T>(
+        s,
+        x,
+        (y, y_len(s)),
+        (w, w_len(s)),
+        bias,
+        x_len(s),
+        |x, y, w, bias| match const { has_levels::<T>() } {
+            true => adjoint::run::<I, T>(s, x, y, w, bias),
+            false => adjoint::run::<Baseline, T>(s, x, y, w, bias),
+        },
+    )
 }
 
 /// `w[o, i, k] = sum_{n, p} y[n, o, p] * x[n, i, p * stride + k * dilation - padding]`
@@ -145,7 +168,16 @@ pub fn conv_weight<I: Isa, T: Conv>(
     _bias: Option<&Tensor>,
     s: &ConvShape,
 ) -> Result<()> {
-    product::<I, T>(s, w, (x, x_len(s)), (y, y_len(s)), None, w_len(s), |w, x, y, _| {
-        weight::run::<I, T>(s, w, x, y);
-    })
+    product::<I, T>(
+        s,
+        w,
+        (x, x_len(s)),
+        (y, y_len(s)),
+        None,
+        w_len(s),
+        |w, x, y, _| match const { has_levels::<T>() } {
+            true => weight::run::<I, T>(s, w, x, y),
+            false => weight::run::<Baseline, T>(s, w, x, y),
+        },
+    )
 }

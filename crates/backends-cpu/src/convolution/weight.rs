@@ -63,13 +63,13 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
         return through_columns::<I, T>(s, w, x, y);
     }
     if s.channels_last {
-        return last::weight::<I, T>(s, w, x, y, run::<I, T>);
+        return last::weight(s, w, x, y, run::<I, T>);
     }
     let plan = Plan::forward(s);
-    if depthwise::applies(s) {
-        return with_tile!(I, T, (L, _M, _N, _K) => depthwise::weight::<I, T, L>(&plan, w, x, y));
-    }
-    with_tile!(I, T, (L, _M, _N, K) => direct::<I, T, K, L>(&plan, w, x, y));
+    with_tile!(I, T, (L, _M, _N, K) => match depthwise::weighs(&plan, L) {
+        true => depthwise::weight::<I, T, L>(&plan, w, x, y),
+        false => direct::<I, T, K, L>(&plan, w, x, y),
+    });
 }
 
 fn through_columns<I: Isa, T: Conv>(s: &ConvShape, w: &mut [T], x: &[T], y: &[T]) {
