@@ -7,14 +7,15 @@
 use tensor_core::{Result, check};
 
 use super::panels::{
-    LANES, Lanes, ROWS, columns_by_panel, pack, pair, panel_by_rows, rows_by_panel, set_pair, take_panel, unpack,
+    LANES, Lanes, ROWS, columns_by_panel, dots, pack, pair, panel_by_rows, rows_by_panel, set_pair, take_panel, unpack,
     zip_pairs,
 };
 use super::{Attend, Block, Head, KEYS, Limits, Problem, Rows, SOFTMAX, TASKS, par_each};
+use crate::arrays::{each, map};
 use crate::isa::Isa;
 use crate::loops::scratch::split_off;
 use crate::loops::views::{View, ViewMut};
-use crate::loops::{MatMut, fold2, scratch};
+use crate::loops::{MatMut, scratch};
 
 /// What the way back gets beside the inputs of the way forth: the result's gradient, the result and the logarithms.
 pub struct Given<'a, T> {
@@ -133,19 +134,23 @@ impl<T: Attend> Packed<'_, T> {
         pack(self.queries, at, query, scale);
         pack(self.grads, at, grad_row, T::ONE);
         let depth = q.cols;
+        for (quad, dots_of) in self.dots[..block.lanes].as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
+            let at: [usize; ROWS] = each(
+                #[inline(always)]
+                |i| (quad * ROWS + i).min(block.rows - 1),
+            );
+            let grads = map(at, grad_row);
+            let results = map(
+                at,
+                #[inline(always)]
+                |r| out.row(block.first + r),
+            );
+            *dots_of = dots::<I, T>(grads, results);
+        }
         for lane in 0..block.lanes {
             let r = lane.min(block.rows - 1);
             self.query_rows[lane * pitch..][..depth].copy_from_slice(query(r));
             self.grad_rows[lane * pitch..][..depth].copy_from_slice(grad_row(r));
-            self.dots[lane] = fold2(
-                grad_row(r),
-                out.row(block.first + r),
-                T::ZERO,
-                #[inline(always)]
-                |sum: T, x, y| sum.mul_accumulate::<I>(x, y),
-                #[inline(always)]
-                |a, b| a.add(b),
-            );
             // Lanes that repeat the last query count no second time.
             let logarithm = logarithm(block.first + r);
             let nothing = logarithm == T::LOWEST || lane >= block.rows;

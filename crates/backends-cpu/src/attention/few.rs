@@ -2,9 +2,10 @@
 
 use tensor_core::Result;
 
+use super::panels::{ROWS, dots};
 use super::{Attend, Head, Problem, SOFTMAX, TASKS, par_each, round};
+use crate::arrays::each;
 use crate::isa::Isa;
-use crate::loops::fold2;
 use crate::loops::views::ViewMut;
 use crate::rows;
 
@@ -74,17 +75,15 @@ fn attend<I: Isa, T: Attend>(head: &Head<'_, T>, (begin, end): (usize, usize), f
         let end = end.min(head.seen(r + 1));
         for start in (begin..end).step_by(RUN) {
             let scores = &mut scores[..RUN.min(end - start)];
-            for (k, score) in scores.iter_mut().enumerate() {
-                let products = fold2(
-                    query,
-                    head.k.row(start + k),
-                    T::ZERO,
+            let query = &*query;
+            for (quad, scores) in scores.chunks_mut(ROWS).enumerate() {
+                // Keys beyond the last one repeat it.
+                let keys = each(
                     #[inline(always)]
-                    |sum: T, x, y| sum.mul_accumulate::<I>(x, y),
-                    #[inline(always)]
-                    |a, b| a.add(b),
+                    |i| head.k.row(start + quad * ROWS + i.min(scores.len() - 1)),
                 );
-                *score = products;
+                let products = dots::<I, T>([query; ROWS], keys);
+                scores.copy_from_slice(&products[..scores.len()]);
             }
             if let Some(mask) = head.mask {
                 for (k, score) in scores.iter_mut().enumerate() {
@@ -118,12 +117,17 @@ fn attend<I: Isa, T: Attend>(head: &Head<'_, T>, (begin, end): (usize, usize), f
 #[inline(always)]
 fn accumulate<I: Isa, T: Attend>(head: &Head<'_, T>, start: usize, weights: &[T], sums: &mut [T]) {
     let (fours, rest) = weights.as_chunks::<4>();
+    let n = sums.len();
     for (i, &[w, x, y, z]) in fours.iter().enumerate() {
         let at = start + 4 * i;
-        let (a, b, c, d) = (head.v.row(at), head.v.row(at + 1), head.v.row(at + 2), head.v.row(at + 3));
-        for ((((sum, &a), &b), &c), &d) in sums.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            let near = sum.mul_accumulate::<I>(w, a).mul_accumulate::<I>(x, b);
-            *sum = near.mul_accumulate::<I>(y, c).mul_accumulate::<I>(z, d);
+        let [a, b, c, d]: [&[T]; 4] = each(
+            #[inline(always)]
+            |r| &head.v.row(at + r)[..n],
+        );
+        let sums = &mut sums[..n];
+        for j in 0..n {
+            let near = sums[j].mul_accumulate::<I>(w, a[j]).mul_accumulate::<I>(x, b[j]);
+            sums[j] = near.mul_accumulate::<I>(y, c[j]).mul_accumulate::<I>(z, d[j]);
         }
     }
     for (&w, at) in rest.iter().zip(start + 4 * fours.len()..) {

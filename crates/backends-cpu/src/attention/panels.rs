@@ -13,7 +13,7 @@ use crate::arrays::{each, map};
 use crate::gemm::transposed;
 use crate::isa::Isa;
 use crate::loops::scratch::split_off;
-use crate::rows::zip;
+use crate::rows::{combine, zip};
 
 /// Queries of a panel. A multiple of every pair's width.
 pub const LANES: usize = 64;
@@ -75,6 +75,50 @@ fn multiply<I: Isa, T: Attend, const L: usize>(sum: Pair<T, L>, a: T, b: Pair<T,
         b,
         #[inline(always)]
         |sum, b| sum.mul_accumulate::<I>(a, b),
+    )
+}
+
+/// `[x[0] . y[0], .., x[3] . y[3]]`, of vectors of one length.
+#[inline(always)]
+pub fn dots<I: Isa, T: Attend>(x: [&[T]; ROWS], y: [&[T]; ROWS]) -> [T; ROWS] {
+    const L: usize = 16;
+    #[inline(always)]
+    fn step<I: Isa, T: Attend>(mut sums: [T; L], x: &[T; L], y: &[T; L]) -> [T; L] {
+        for l in 0..L {
+            sums[l] = sums[l].mul_accumulate::<I>(x[l], y[l]);
+        }
+        sums
+    }
+    let n = x[0].len();
+    let (xs, ys) = (
+        map(
+            x,
+            #[inline(always)]
+            |x| &x.as_chunks::<L>().0[..n / L],
+        ),
+        map(
+            y,
+            #[inline(always)]
+            |y| &y.as_chunks::<L>().0[..n / L],
+        ),
+    );
+    let mut sums = [[T::ZERO; L]; ROWS];
+    for p in 0..n / L {
+        // No loop: see above.
+        sums[0] = step::<I, T>(sums[0], &xs[0][p], &ys[0][p]);
+        sums[1] = step::<I, T>(sums[1], &xs[1][p], &ys[1][p]);
+        sums[2] = step::<I, T>(sums[2], &xs[2][p], &ys[2][p]);
+        sums[3] = step::<I, T>(sums[3], &xs[3][p], &ys[3][p]);
+    }
+    each(
+        #[inline(always)]
+        |r| {
+            let mut sum = combine(&sums[r], T::add);
+            for i in n / L * L..n {
+                sum = sum.mul_accumulate::<I>(x[r][i], y[r][i]);
+            }
+            sum
+        },
     )
 }
 
