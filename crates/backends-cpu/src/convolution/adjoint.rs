@@ -55,7 +55,9 @@ pub fn run<I: Isa, T: Conv>(s: &ConvShape, x: &mut [T], y: &[T], w: &[T], bias: 
         let w = Weights { elements: w, out_stride: taps, in_stride: ins * taps };
         return direct::run::<I, T>(&Plan::adjoint(s), x, y, &w, bias);
     }
-    if s.stride == [1; 3] {
+    // To add columns up is cheaper than to turn weights around where these are the longer ones.
+    let few = !s.channels_last && positions(s) < group_channels(s).1;
+    if s.stride == [1; 3] && !few {
         let turned = turned_shape(s);
         scratch::with(w.len(), |weights| {
             turned_weights(s, w, weights);
