@@ -9,13 +9,39 @@ use serde::Deserialize;
 
 use super::Workload;
 
-/// A line that some library printed.
+/// A line that some library printed, or a limit of the machine.
 #[derive(Deserialize)]
-struct Line {
-    name: String,
-    #[serde(rename = "impl")]
-    library: String,
-    min_ns: f64,
+#[serde(untagged)]
+enum Line {
+    Time {
+        name: String,
+        #[serde(rename = "impl")]
+        library: String,
+        min_ns: f64,
+    },
+    /// `limits/NAME`: the best rate that was measured, in units a nanosecond
+    Limit { name: String, value: f64 },
+}
+
+/// What the machine can do at best, by name: `fma_f32_avx512/2t` in FLOP/ns, `bw_copy/64M/2t` in bytes/ns.
+struct Limits(BTreeMap<String, f64>);
+
+impl Limits {
+    /// The least time of a workload on two threads, in nanoseconds: of its arithmetic, or of its traffic with the level of memory
+    /// that holds it.
+    fn bound(&self, workload: &Workload) -> Option<f64> {
+        let rate = |name: String| self.0.get(&name).copied();
+        let dtype = if workload.dtype == "f64" { "f64" } else { "f32" };
+        let arithmetic = workload.flops.zip(rate(format!("fma_{dtype}_avx512/2t"))).map(|(flops, peak)| flops / peak);
+        let traffic = workload.bytes.and_then(|bytes| {
+            let mib = bytes / f64::from(1 << 20);
+            let size = [(3.0, "L2_512K"), (32.0, "4M"), (320.0, "64M")].into_iter().find(|(most, _)| mib <= *most);
+            let size = size.map_or("512M", |(_, size)| size);
+            let rates = ["copy", "copy_nt", "triad", "triad_nt"].map(|way| rate(format!("bw_{way}/{size}/2t")));
+            rates.into_iter().flatten().reduce(f64::max).map(|best| bytes / best)
+        });
+        arithmetic.into_iter().chain(traffic).reduce(f64::max)
+    }
 }
 
 /// Times of one workload, the least of all lines.
@@ -28,26 +54,34 @@ struct Pair {
 /// The least times of the workloads that both libraries ran.
 pub struct Report<'a> {
     rows: Vec<(&'a Workload, Pair)>,
+    limits: Limits,
 }
 
 impl<'a> Report<'a> {
-    /// Takes the lines of `ours` and `torch` from the text of a comparison.
+    /// Takes the lines of `ours` and `torch` from the text of a comparison, and the limits of the machine if it has any.
     ///
     /// # Errors
     /// When a line is none.
     pub fn read(all: &'a [Workload], text: &str) -> Result<Self, String> {
         let mut least = BTreeMap::<(String, String), f64>::new();
+        let mut limits = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with('{')) {
-            let line: Line = serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
-            let time = least.entry((line.library, line.name)).or_insert(f64::INFINITY);
-            *time = time.min(line.min_ns);
+            match serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))? {
+                Line::Time { name, library, min_ns } => {
+                    let time = least.entry((library, name)).or_insert(f64::INFINITY);
+                    *time = time.min(min_ns);
+                }
+                Line::Limit { name, value } => {
+                    limits.insert(name.trim_start_matches("limits/").to_owned(), value);
+                }
+            }
         }
         let of = |library: &str, name: &str| least.get(&(library.to_owned(), name.to_owned())).copied();
         let rows = all.iter().filter_map(|workload| {
             let (torch, ours) = (of("torch", &workload.name)?, of("ours", &workload.name)?);
             Some((workload, Pair { torch, ours }))
         });
-        Ok(Self { rows: rows.collect() })
+        Ok(Self { rows: rows.collect(), limits: Limits(limits) })
     }
 
     /// Groups in their order, with the geometric mean of their ratios and how many there are.
@@ -66,17 +100,24 @@ impl<'a> Report<'a> {
         groups.into_iter().map(|(name, sum, count)| (name, (sum / count as f64).exp(), count)).collect()
     }
 
-    /// A Markdown table: of each group its mean, then its workloads; with the rates that the work was done at.
+    /// A Markdown table: of each group its mean, then its workloads; with the rates that the work was done at, and how much of what the
+    /// machine can do at best that is.
     pub fn table(&self) -> String {
-        let mut text = "| workload | PyTorch | ours | ratio | GB/s | GFLOP/s |\n|---|---|---|---|---|---|\n".to_owned();
+        let mut text =
+            "| workload | PyTorch | ours | ratio | GB/s | GFLOP/s | of the limit |\n|---|---|---|---|---|---|---|\n"
+                .to_owned();
         for (group, mean, count) in self.groups() {
-            let _ = writeln!(text, "| **{group}** |  | of {count} | **{mean:.2}** |  |  |");
+            let _ = writeln!(text, "| **{group}** |  | of {count} | **{mean:.2}** |  |  |  |");
             for (workload, pair) in self.rows.iter().filter(|(workload, _)| workload.group == group) {
                 let rate =
                     |amount: Option<f64>| amount.map_or_else(String::new, |amount| show_rate(amount / pair.ours));
+                let share = self
+                    .limits
+                    .bound(workload)
+                    .map_or_else(String::new, |bound| format!("{:.0} %", 100.0 * bound / pair.ours));
                 let _ = writeln!(
                     text,
-                    "| {} | {} | {} | {:.2} | {} | {} |",
+                    "| {} | {} | {} | {:.2} | {} | {} | {share} |",
                     workload.name,
                     workload.show(pair.torch),
                     workload.show(pair.ours),

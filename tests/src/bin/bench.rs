@@ -28,7 +28,8 @@ Prints a line for each workload: {\"name\", \"impl\": \"ours\", \"min_ns\", \"me
   --save FILE       write the list that would run, for pytorch.py, and run nothing
   --counts          count the instructions of the group `overhead` (needs valgrind), and hold them to tests/bench/counts.toml
   --write           with --counts: record them
-  --report FILE     of the lines of `ours` and `torch` in FILE print a table, and draw docs/performance.svg";
+  --report FILE     of the lines of `ours` and `torch` in FILE, and of a machine's limits if there are any, print a table, and draw
+                    docs/performance.svg";
 
 struct Args {
     filter: Regex,
