@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 use tensor_aten::{Tensor, ops};
-use tensor_core::{Ref, Result, tls};
+use tensor_core::{Result, tls};
 
 use crate::formulas;
 use crate::hooks::PostAccumulateHook;
 use crate::meta;
 use crate::node::{Function, Grads, Node, NodeRef};
-use crate::view;
+use crate::{saved, view};
 
 struct AccumulateGrad {
     variable: Tensor,
@@ -54,12 +54,9 @@ fn accumulate(variable: &Tensor, new: Tensor) -> Result<()> {
         let current = meta::grad(variable);
         let stored = match &current {
             None => {
-                let stolen = !recording
-                    && Ref::use_count(new.as_impl()) == 1
-                    && new.storage().use_count() == 1
-                    && !new.as_impl().requires_grad()
-                    && obeys_layout_contract(&new, variable);
-                let stored = if stolen { new.clone() } else { with_layout_of(variable, &new)? };
+                let free = !recording && view::is_unshared(&new) && obeys_layout_contract(&new, variable);
+                let stored = if free { steal(&new)? } else { None };
+                let stored = stored.map_or_else(|| with_layout_of(variable, &new), Ok)?;
                 meta::exchange_grad(variable, None, stored)
             }
             Some(current) if !recording => {
@@ -74,6 +71,15 @@ fn accumulate(variable: &Tensor, new: Tensor) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// A gradient as a leaf keeps it: without the base that a view owns. Nothing for a view of a part, which would keep the whole.
+fn steal(grad: &Tensor) -> Result<Option<Tensor>> {
+    if meta::of(grad).is_none() {
+        return Ok(Some(grad.clone()));
+    }
+    let bytes = grad.numel() as usize * grad.dtype().itemsize();
+    if grad.storage().nbytes() > bytes { Ok(None) } else { saved::alias(grad).map(Some) }
 }
 
 /// A gradient has its leaf's strides if those are dense, else it is row-major.

@@ -6,6 +6,7 @@
 
 mod graph;
 mod input_buffer;
+pub(crate) mod sums;
 mod validate;
 
 use std::cell::Cell;
@@ -177,7 +178,7 @@ impl Drop for Depth {
 fn run(roots: Roots, targets: Option<&[Edge]>, options: Options) -> Result<Vec<Option<Tensor>>> {
     let (_depth, depth) = Depth::enter();
     if depth <= MAX_DEPTH {
-        return execute(&roots.edges, roots.grads, targets, options);
+        return sums::aside(|| execute(&roots.edges, roots.grads, targets, options));
     }
     let modes = tls::snapshot();
     let saved_hooks = saved::hooks_of_thread();
@@ -266,7 +267,13 @@ fn evaluate<'a>(
     }
     let need = graph.needs(node);
     let seen = (!hooks.post.is_empty()).then(|| inputs.clone());
-    let mut outputs = node.function().apply(node, inputs, &need)?;
+    // A post-hook sees the gradient itself, and a recorded one is a tensor of its own.
+    let lent = if options.create_graph || seen.is_some() { None } else { graph.lend(node) };
+    let (outputs, lent) = sums::lend(lent, || node.function().apply(node, inputs, &need));
+    let mut outputs = outputs?;
+    if let Some(sum) = lent {
+        graph.give_back(node, sum);
+    }
     validate::all(node, &mut outputs)?;
     if let Some(seen) = seen {
         for hook in &hooks.post {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
-use tensor_core::{Error, Result, bail, check, tls};
+use tensor_core::{Error, Ref, Result, bail, check, tls};
 
 use crate::formulas;
 use crate::meta::{self, AutogradMeta};
@@ -103,6 +103,21 @@ pub(crate) fn mark(base: &Tensor, view: &Tensor, replay: Option<Replay>, creatio
 /// The base of a view.
 pub(crate) fn base(tensor: &Tensor) -> Option<Tensor> {
     meta::of(tensor)?.lock().owned.view.as_ref().map(|view| view.base.clone())
+}
+
+/// Whether nobody but the holder of `tensor` can see its elements. A view made on the way, as of a transposed product, owns
+/// its base alone.
+pub(crate) fn is_unshared(tensor: &Tensor) -> bool {
+    if Ref::use_count(tensor.as_impl()) != 1 || tensor.as_impl().requires_grad() {
+        return false;
+    }
+    let owners = tensor.storage().use_count();
+    owners == 1
+        || meta::of(tensor).is_some_and(|meta| {
+            let inner = meta.lock();
+            let base = inner.owned.view.as_ref().map(|view| view.base.as_impl());
+            base.is_some_and(|base| owners == 2 && Ref::use_count(base) == 1 && !base.requires_grad())
+        })
 }
 
 /// Restricts writes through a view that exists.

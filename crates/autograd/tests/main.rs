@@ -20,6 +20,8 @@ mod lists;
 mod programs;
 #[path = "suite/saved.rs"]
 mod saved;
+#[path = "suite/sums.rs"]
+mod sums;
 
 use tensor_aten::Tensor;
 use tensor_core::Result;

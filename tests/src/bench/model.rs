@@ -49,8 +49,12 @@ pub fn job(workload: &Workload) -> Result<Option<Job>> {
             let mut optimizer = AdamW::new(gpt.parameters(), AdamWOptions::lr(1e-4))?;
             Ok(Some(Box::new(move || {
                 optimizer.zero_grad()?;
-                let logits = gpt.forward(&x, None)?;
-                F::cross_entropy(&logits.view(&[-1, config.vocab])?, &y)?.backward()?;
+                // As in the comparison, the logits are gone when backward starts.
+                let loss = {
+                    let logits = gpt.forward(&x, None)?;
+                    F::cross_entropy(&logits.view(&[-1, config.vocab])?, &y)?
+                };
+                loss.backward()?;
                 optimizer.step()
             })))
         }

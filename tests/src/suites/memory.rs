@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use tensor::config::{empty_cache, memory_stats, set_num_threads};
 use tensor::prelude::*;
-use tensor::{autograd, optim};
+use tensor::{autograd, ops, optim};
 
 use crate::child::alone;
 
@@ -173,6 +173,55 @@ fn the_cache_is_given_back() {
         assert!(memory_stats().cached >= 4 << 20);
         empty_cache();
         assert_eq!(memory_stats().cached, 0);
+    });
+}
+
+/// What models free in one pass is used by the next, whose tensors have other sizes.
+#[test]
+fn freed_memory_serves_other_sizes() {
+    alone!(freed_memory_serves_other_sizes, 30 => {
+        for mebibytes in [4, 6, 9, 14, 3, 30, 1] {
+            let blocks = (0..60 / mebibytes).map(|_| Tensor::empty(&[mebibytes << 18], ()));
+            drop(blocks.collect::<Result<Vec<_>>>().unwrap());
+        }
+        assert!(memory_stats().cached <= 66 << 20, "{} bytes are kept", memory_stats().cached);
+    });
+}
+
+/// The most bytes that a pass needs at once, beyond those before it. Once a process: the mark is not taken back.
+fn most(f: impl FnOnce() -> Result<()>) -> usize {
+    let before = memory_stats().allocated;
+    f().unwrap();
+    memory_stats().peak - before
+}
+
+/// A table (20000, 64) that requires a gradient, and its bytes.
+fn table() -> (Tensor, usize) {
+    let table = Tensor::ones(&[20_000, 64], ()).unwrap();
+    table.requires_grad_(true).unwrap();
+    (table, 20_000 * 64 * 4)
+}
+
+#[test]
+fn a_weight_has_its_gradient_and_no_copy() {
+    alone!(a_weight_has_its_gradient_and_no_copy, 30 => {
+        let (weight, bytes) = table();
+        let x = Tensor::ones(&[3, 64], ()).unwrap();
+        let most = most(|| ops::linear(&x, &weight, None)?.sum()?.backward());
+        assert!(most < bytes * 5 / 4, "{most} bytes for a gradient of {bytes}");
+    });
+}
+
+#[test]
+fn a_tied_table_has_one_gradient() {
+    alone!(a_tied_table_has_one_gradient, 30 => {
+        let (table, bytes) = table();
+        let indices = tensor!([1, 2, 1]).unwrap();
+        let most = most(|| {
+            let rows = ops::embedding(&table, &indices, -1, false, false)?;
+            ops::linear(&rows, &table, None)?.sum()?.backward()
+        });
+        assert!(most < bytes * 5 / 4, "{most} bytes for a gradient of {bytes}");
     });
 }
 

@@ -151,6 +151,26 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
+    /// Takes out the sum of what has arrived where a node's first edge leads, if nobody else holds it.
+    #[inline]
+    pub(super) fn lend(&mut self, node: &NodeRef) -> Option<Tensor> {
+        self.waiting(node)?.take_if(|sum| input_buffer::is_ours(sum))
+    }
+
+    /// Puts a sum back that was lent.
+    pub(super) fn give_back(&mut self, node: &NodeRef, sum: Tensor) {
+        if let Some(slot) = self.waiting(node) {
+            *slot = Some(sum);
+        }
+    }
+
+    #[inline]
+    fn waiting(&mut self, node: &NodeRef) -> Option<&mut Option<Tensor>> {
+        let edge = node.next_edges().first()?;
+        let task = self.find(edge.node()?)?;
+        self.tasks[task].inputs.get_mut(edge.input_nr())
+    }
+
     /// The next node to run: the one recorded last among those that have all their gradients.
     #[inline]
     pub(super) fn next(&mut self) -> Option<usize> {

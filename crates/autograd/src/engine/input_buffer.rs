@@ -1,7 +1,9 @@
 //! Sums of the gradients that reach one input of a node.
 
 use tensor_aten::{Tensor, ops};
-use tensor_core::{Ref, Result, tls};
+use tensor_core::{Result, tls};
+
+use crate::view;
 
 /// Adds a gradient to what has arrived: in place if nobody else can see the sum so far.
 #[inline]
@@ -19,11 +21,9 @@ pub(super) fn add(slot: &mut Option<Tensor>, grad: Tensor) -> Result<()> {
     Ok(())
 }
 
-fn is_ours(tensor: &Tensor) -> bool {
-    Ref::use_count(tensor.as_impl()) == 1
-        && tensor.storage().use_count() == 1
-        && !tensor.as_impl().requires_grad()
-        && tensor.is_non_overlapping_and_dense()
+/// Whether a sum may be written: nobody else sees it, and nothing is recorded of it.
+pub(super) fn is_ours(tensor: &Tensor) -> bool {
+    view::is_unshared(tensor) && tensor.is_non_overlapping_and_dense()
 }
 
 fn fits(sum: &Tensor, grad: &Tensor) -> bool {

@@ -5,7 +5,7 @@
 use super::prelude::*;
 /// Backward of `embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor`.
 ///
-/// weight: `embedding_backward(grad, indices, weight.size(0), padding_idx, scale_grad_by_freq, sparse)`
+/// weight: `embedding_table_backward(grad, indices, weight.size(0), padding_idx, scale_grad_by_freq, sparse)`
 struct EmbeddingBackward0 {
     indices: SavedVariable,
     weight_size_0: i64,
@@ -22,7 +22,7 @@ impl Function for EmbeddingBackward0 {
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
             let indices = self.indices.unpack(node)?;
-            let t0 = ops::embedding_backward(
+            let t0 = formulas::embedding_table_backward(
                 grad,
                 &indices,
                 self.weight_size_0,

@@ -5,12 +5,16 @@
 use super::prelude::*;
 /// Backward of `mm(Tensor self, Tensor mat2) -> Tensor`.
 ///
-/// self: `grad.mm(mat2.t().conj())`
+/// self: `mm_mat1_grad(grad, mat2, self.sizes(), self.strides())`
 ///
-/// mat2: `self.t().conj().mm(grad)`
+/// mat2: `mm_mat2_grad(grad, self, mat2.sizes(), mat2.strides())`
 struct MmBackward0 {
     mat2: SavedVariable,
+    self_sizes: Dims,
+    self_strides: Dims,
     self_: SavedVariable,
+    mat2_sizes: Dims,
+    mat2_strides: Dims,
 }
 impl Function for MmBackward0 {
     fn name(&self) -> &'static str {
@@ -21,17 +25,23 @@ impl Function for MmBackward0 {
         let Some(grad) = grads.at(0) else { return Ok(out) };
         if need[0] {
             let mat2 = self.mat2.unpack(node)?;
-            let t0 = ops::t(&mat2)?;
-            let t1 = formulas::conj(&t0)?;
-            let t2 = ops::mm(grad, &t1)?;
-            out.set(0, t2);
+            let t0 = formulas::mm_mat1_grad(
+                grad,
+                &mat2,
+                &self.self_sizes,
+                &self.self_strides,
+            )?;
+            out.set(0, t0);
         }
         if need[1] {
             let self_ = self.self_.unpack(node)?;
-            let t0 = ops::t(&self_)?;
-            let t1 = formulas::conj(&t0)?;
-            let t2 = ops::mm(&t1, grad)?;
-            out.set(1, t2);
+            let t0 = formulas::mm_mat2_grad(
+                grad,
+                &self_,
+                &self.mat2_sizes,
+                &self.mat2_strides,
+            )?;
+            out.set(1, t0);
         }
         Ok(out)
     }
@@ -51,7 +61,11 @@ fn mm(keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let edges = Edges::of(&[self_, mat2])?;
         let function = MmBackward0 {
             mat2: SavedVariable::input(edges.needs(0), mat2)?,
+            self_sizes: Dims::from_slice(self_.sizes()),
+            self_strides: Dims::from_slice(self_.strides()),
             self_: SavedVariable::input(edges.needs(1), self_)?,
+            mat2_sizes: Dims::from_slice(mat2.sizes()),
+            mat2_strides: Dims::from_slice(mat2.strides()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
     }
@@ -72,14 +86,18 @@ fn mm_out(
 ///
 /// self: `maybe_multiply(grad, beta.conj())`
 ///
-/// mat1: `maybe_multiply(grad.mm(mat2.t().conj()), alpha.conj())`
+/// mat1: `maybe_multiply(mm_mat1_grad(grad, mat2, mat1.sizes(), mat1.strides()), alpha.conj())`
 ///
-/// mat2: `maybe_multiply(mat1.t().conj().mm(grad), alpha.conj())`
+/// mat2: `maybe_multiply(mm_mat2_grad(grad, mat1, mat2.sizes(), mat2.strides()), alpha.conj())`
 struct AddmmBackward0 {
     beta: Scalar,
     mat2: SavedVariable,
+    mat1_sizes: Dims,
+    mat1_strides: Dims,
     alpha: Scalar,
     mat1: SavedVariable,
+    mat2_sizes: Dims,
+    mat2_strides: Dims,
 }
 impl Function for AddmmBackward0 {
     fn name(&self) -> &'static str {
@@ -94,19 +112,25 @@ impl Function for AddmmBackward0 {
         }
         if need[1] {
             let mat2 = self.mat2.unpack(node)?;
-            let t0 = ops::t(&mat2)?;
-            let t1 = formulas::conj(&t0)?;
-            let t2 = ops::mm(grad, &t1)?;
-            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
-            out.set(1, t3);
+            let t0 = formulas::mm_mat1_grad(
+                grad,
+                &mat2,
+                &self.mat1_sizes,
+                &self.mat1_strides,
+            )?;
+            let t1 = formulas::maybe_multiply(&t0, self.alpha.conj())?;
+            out.set(1, t1);
         }
         if need[2] {
             let mat1 = self.mat1.unpack(node)?;
-            let t0 = ops::t(&mat1)?;
-            let t1 = formulas::conj(&t0)?;
-            let t2 = ops::mm(&t1, grad)?;
-            let t3 = formulas::maybe_multiply(&t2, self.alpha.conj())?;
-            out.set(2, t3);
+            let t0 = formulas::mm_mat2_grad(
+                grad,
+                &mat1,
+                &self.mat2_sizes,
+                &self.mat2_strides,
+            )?;
+            let t1 = formulas::maybe_multiply(&t0, self.alpha.conj())?;
+            out.set(2, t1);
         }
         Ok(out)
     }
@@ -134,8 +158,12 @@ fn addmm(
         let function = AddmmBackward0 {
             beta,
             mat2: SavedVariable::input(edges.needs(1), mat2)?,
+            mat1_sizes: Dims::from_slice(mat1.sizes()),
+            mat1_strides: Dims::from_slice(mat1.strides()),
             alpha,
             mat1: SavedVariable::input(edges.needs(2), mat1)?,
+            mat2_sizes: Dims::from_slice(mat2.sizes()),
+            mat2_strides: Dims::from_slice(mat2.strides()),
         };
         record::set_history(&record::node(edges, function), &[&result]);
     }
@@ -162,14 +190,22 @@ fn addmm_(
     let edges = Edges::of(&[self_, mat1, mat2])?;
     let saved_beta = beta;
     let saved_mat2 = SavedVariable::input(edges.needs(1), mat2)?;
+    let saved_mat1_sizes = Dims::from_slice(mat1.sizes());
+    let saved_mat1_strides = Dims::from_slice(mat1.strides());
     let saved_alpha = alpha;
     let saved_mat1 = SavedVariable::input(edges.needs(2), mat1)?;
+    let saved_mat2_sizes = Dims::from_slice(mat2.sizes());
+    let saved_mat2_strides = Dims::from_slice(mat2.strides());
     call()?;
     let function = AddmmBackward0 {
         beta: saved_beta,
         mat2: saved_mat2,
+        mat1_sizes: saved_mat1_sizes,
+        mat1_strides: saved_mat1_strides,
         alpha: saved_alpha,
         mat1: saved_mat1,
+        mat2_sizes: saved_mat2_sizes,
+        mat2_strides: saved_mat2_strides,
     };
     record::rebase_history(self_, &record::node(edges, function))
 }
