@@ -143,6 +143,7 @@ pub fn cdist_backward<T: RealFloating>(out: &Tensor, inputs: [&Tensor; 4], p: f6
 }
 
 /// Where the distances of row `i` to those after it start, among n rows.
+#[inline]
 fn start(i: usize, n: usize) -> usize {
     i * (2 * n - i - 1) / 2
 }

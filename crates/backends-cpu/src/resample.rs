@@ -36,12 +36,14 @@ impl<'a> Rows<'a> {
     }
 
     /// Plane, and place in the first two dimensions, of a row.
+    #[inline]
     fn place(&self, row: usize) -> (usize, usize, usize) {
         let [depth, height, _] = self.sizes;
         (row / (depth * height), row / height % depth, row % height)
     }
 
     /// Where a row of the image starts.
+    #[inline]
     fn start(&self, plane: usize, i: usize, j: usize) -> usize {
         ((plane * self.shape.image[0] + i) * self.shape.image[1] + j) * self.source
     }

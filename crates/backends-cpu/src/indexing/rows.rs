@@ -75,6 +75,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The least and the size that indices of tensor `k` keep to.
+    #[inline]
     fn bounds(&self, k: usize) -> (i64, i64) {
         let size = self.plan.indexed.sizes[k];
         (if self.plan.bounds.wrap { -size } else { 0 }, size)

@@ -86,7 +86,9 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
         inputs.len(),
         operands.len()
     );
-    for (operand, &dtype) in operands.iter().zip(outputs.iter().chain(inputs)) {
+    // Every call comes along here: no adapters of iterators, which are calls where units are compiled apart.
+    for (i, operand) in operands.iter().enumerate() {
+        let dtype = if i < outputs.len() { outputs[i] } else { inputs[i - outputs.len()] };
         check!(operand.dtype == dtype, "Found dtype {} but expected {}", operand.dtype.cpp_name(), dtype.cpp_name());
     }
     let numel = iter.numel() as usize;

@@ -31,6 +31,7 @@ unsafe impl<T: Sync> Send for MatRef<'_, T> {}
 unsafe impl<T: Sync> Sync for MatRef<'_, T> {}
 
 /// True if all elements of such a matrix lie within `len` elements from its first one.
+#[inline]
 fn fits(len: usize, rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> bool {
     if rows == 0 || cols == 0 {
         return true;
@@ -45,6 +46,7 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Errors
     /// When the slice is too short.
+    #[inline]
     pub fn new(elements: &'a [T], rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Result<Self> {
         check!(
             fits(elements.len(), rows, cols, row_stride, col_stride),
@@ -59,12 +61,14 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Errors
     /// When the slice is too short.
+    #[inline]
     pub fn row_major(elements: &'a [T], rows: usize, cols: usize) -> Result<Self> {
         Self::new(elements, rows, cols, cols, 1)
     }
 
     /// # Safety
     /// Every element is valid for reads, and not written, for `'a`.
+    #[inline]
     pub(crate) unsafe fn from_raw(
         pointer: *const T,
         rows: usize,
@@ -76,31 +80,37 @@ impl<'a, T> MatRef<'a, T> {
     }
 
     /// The number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// The number of columns.
+    #[inline]
     pub fn cols(&self) -> usize {
         self.cols
     }
 
     /// Elements from one row to the next.
+    #[inline]
     pub fn row_stride(&self) -> isize {
         self.row_stride
     }
 
     /// Elements from one column to the next.
+    #[inline]
     pub fn col_stride(&self) -> isize {
         self.col_stride
     }
 
     /// The address of element (0, 0).
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const T {
         self.pointer
     }
 
     /// The transposed matrix.
+    #[inline]
     pub fn t(self) -> Self {
         Self { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
@@ -123,6 +133,7 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Panics
     /// When they are out of bounds.
+    #[inline]
     pub fn rows_range(self, begin: usize, end: usize) -> Self {
         assert!(begin <= end && end <= self.rows, "rows {begin}..{end} of {}", self.rows);
         let pointer = self.pointer.wrapping_offset(begin as isize * self.row_stride);
@@ -133,6 +144,7 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Panics
     /// When they are out of bounds.
+    #[inline]
     pub fn cols_range(self, begin: usize, end: usize) -> Self {
         self.t().rows_range(begin, end).t()
     }
@@ -152,6 +164,7 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// When the slice is too short, or two indices are one element.
+    #[inline]
     pub fn new(elements: &'a mut [T], rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Result<Self> {
         check!(
             fits(elements.len(), rows, cols, row_stride, col_stride),
@@ -174,12 +187,14 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// When the slice is too short.
+    #[inline]
     pub fn row_major(elements: &'a mut [T], rows: usize, cols: usize) -> Result<Self> {
         Self::new(elements, rows, cols, cols, 1)
     }
 
     /// # Safety
     /// Every element is valid for reads and writes by this matrix alone, for `'a`; distinct indices are distinct elements.
+    #[inline]
     pub(crate) unsafe fn from_raw(
         pointer: *mut T,
         rows: usize,
@@ -193,41 +208,49 @@ impl<'a, T> MatMut<'a, T> {
     }
 
     /// The number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.matrix.rows
     }
 
     /// The number of columns.
+    #[inline]
     pub fn cols(&self) -> usize {
         self.matrix.cols
     }
 
     /// Elements from one row to the next.
+    #[inline]
     pub fn row_stride(&self) -> isize {
         self.matrix.row_stride
     }
 
     /// Elements from one column to the next.
+    #[inline]
     pub fn col_stride(&self) -> isize {
         self.matrix.col_stride
     }
 
     /// The address of element (0, 0).
+    #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.matrix.pointer.cast_mut()
     }
 
     /// The elements for reading.
+    #[inline]
     pub fn as_ref(&self) -> MatRef<'_, T> {
         self.matrix.rows_range(0, self.matrix.rows)
     }
 
     /// The same matrix for a shorter time.
+    #[inline]
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
         MatMut { matrix: self.as_ref(), _exclusive: PhantomData }
     }
 
     /// The transposed matrix.
+    #[inline]
     pub fn t(self) -> Self {
         Self { matrix: self.matrix.t(), _exclusive: PhantomData }
     }
@@ -308,6 +331,7 @@ impl<'a, T> MatMut<'a, T> {
 }
 
 /// Where matrix `i` over all but the last two dimensions begins, and its rows, columns and strides.
+#[inline]
 fn matrix_at(sizes: &[i64], strides: &[i64], i: usize) -> Result<(isize, usize, usize, isize, isize)> {
     let n = sizes.len();
     check!(n >= 2, "expected a tensor with at least 2 dimensions, got {n}");
@@ -328,6 +352,7 @@ impl<'a, T: Element> View<'a, T> {
     ///
     /// # Errors
     /// With less than two dimensions, or no such matrix.
+    #[inline]
     pub fn matrix(&self, i: usize) -> Result<MatRef<'a, T>> {
         let (start, rows, cols, rs, cs) = matrix_at(self.sizes(), self.strides(), i)?;
         // SAFETY: `matrix_at` checked that the matrix is one of the view's, so its elements are (if it has any).

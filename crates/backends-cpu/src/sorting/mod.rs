@@ -74,6 +74,7 @@ pub fn sort<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, descending: b
 }
 
 /// Writes what sorted pairs stand for.
+#[inline]
 fn store<T: Key>(values: &mut [T], indices: &mut [i64], pairs: &[T::Pair], x: &[T], turn: T::Bits) {
     for ((value, index), &pair) in values.iter_mut().zip(indices).zip(pairs) {
         *value = element(pair, turn, x);
