@@ -210,8 +210,11 @@ impl<T: Number> Scatter<'_, T> {
         }
         par_chunks::<Baseline, T>(out, GRAIN / pieces, |start, out| {
             for (i, out) in out.iter_mut().enumerate() {
-                let all = (1..pieces).map(|piece| copies[piece * len + start + i]);
-                *out = all.fold(copies[start + i], &merge).back();
+                let mut all = copies[start + i];
+                for piece in 1..pieces {
+                    all = merge(all, copies[piece * len + start + i]);
+                }
+                *out = all.back();
             }
         });
         Ok(())

@@ -56,7 +56,9 @@ impl Marks {
                 || {
                     let mut all = 0;
                     for words in words.chunks(CHUNK) {
-                        all += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+                        for word in words {
+                            all += word.count_ones() as usize;
+                        }
                         starts.push(all);
                     }
                 },

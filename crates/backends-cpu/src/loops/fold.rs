@@ -9,7 +9,7 @@ const LANES: usize = 32;
 
 /// Combines `step(.., x)` over a slice. `init` is neutral: each running value starts with it.
 #[inline(always)]
-pub fn fold<T: Copy, A: Copy>(x: &[T], init: A, step: impl Fn(A, T) -> A, combine: impl Fn(A, A) -> A) -> A {
+pub fn fold<T: Copy, A: Copy>(x: &[T], init: A, step: impl Fn(A, T) -> A, combine: impl Fn(A, A) -> A + Copy) -> A {
     let mut lanes = [init; LANES];
     let (groups, rest) = x.as_chunks::<LANES>();
     for group in groups {
@@ -24,7 +24,7 @@ pub fn fold<T: Copy, A: Copy>(x: &[T], init: A, step: impl Fn(A, T) -> A, combin
     if x.len() < LANES {
         return last;
     }
-    combine(halves(lanes, &combine), last)
+    combine(halves(lanes, combine), last)
 }
 
 /// Combines `step(.., x, y)` over two slices (of the shorter length), as [`fold`].
@@ -34,7 +34,7 @@ pub fn fold2<T: Copy, U: Copy, A: Copy>(
     y: &[U],
     init: A,
     step: impl Fn(A, T, U) -> A,
-    combine: impl Fn(A, A) -> A,
+    combine: impl Fn(A, A) -> A + Copy,
 ) -> A {
     let n = x.len().min(y.len());
     let (x, y) = (&x[..n], &y[..n]);
@@ -52,12 +52,12 @@ pub fn fold2<T: Copy, U: Copy, A: Copy>(
     if n < LANES {
         return last;
     }
-    combine(halves(lanes, &combine), last)
+    combine(halves(lanes, combine), last)
 }
 
 /// Combines the running values by halves.
 #[inline(always)]
-fn halves<A: Copy>(mut lanes: [A; LANES], combine: &impl Fn(A, A) -> A) -> A {
+fn halves<A: Copy>(mut lanes: [A; LANES], combine: impl Fn(A, A) -> A) -> A {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {

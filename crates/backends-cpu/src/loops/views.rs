@@ -233,11 +233,13 @@ impl<'a, T: Element> View<'a, T> {
     }
 
     /// The size of dimension `d`; 1 beyond the last one, so that a 0-dim tensor has one lane of one element.
+    #[inline]
     pub fn size(&self, d: usize) -> usize {
         self.sizes.get(d).map_or(1, |&n| n as usize)
     }
 
     /// The stride of dimension `d`; 1 beyond the last one.
+    #[inline]
     fn stride(&self, d: usize) -> isize {
         self.strides.get(d).map_or(1, |&s| s as isize)
     }
@@ -466,6 +468,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 
     /// The size of dimension `d`; 1 beyond the last one.
+    #[inline]
     pub fn size(&self, d: usize) -> usize {
         self.view.size(d)
     }

@@ -194,7 +194,10 @@ fn psi(x: f64) -> f64 {
     // B(2k) / 2k
     const TERMS: [f64; 7] =
         [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0];
-    let series = TERMS.iter().rev().fold(0.0, |s, &c| (s + c) * z);
+    let mut series = 0.0;
+    for k in (0..TERMS.len()).rev() {
+        series = (series + TERMS[k]) * z;
+    }
     sum + x.ln() - 0.5 / x - if x < 1e17 { series } else { 0.0 }
 }
 
@@ -334,7 +337,13 @@ fn inverse_erf(y: f64) -> f64 {
         return if y.abs() == 1.0 { f64::INFINITY.copysign(y) } else { f64::NAN };
     }
     let w = -((1.0 - y) * (1.0 + y)).ln();
-    let poly = |c: [f64; 9], w: f64| c.iter().fold(0.0, |p, &c| p * w + c);
+    let poly = |c: [f64; 9], w: f64| {
+        let mut p = 0.0;
+        for c in c {
+            p = p * w + c;
+        }
+        p
+    };
     let mut x = y * if w < 5.0 {
         let c = [
             2.81022636e-8,

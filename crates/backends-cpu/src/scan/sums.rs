@@ -4,6 +4,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Bool, Complex, Result};
 
 use super::grain;
+use crate::arrays::each;
 use crate::isa::Isa;
 use crate::loops::views::{lock, par_chunks};
 use crate::simd::{Arith, Number, Value};
@@ -91,7 +92,7 @@ fn scan_rows<T: Running>(out: &mut [T], x: &[T], r: usize) {
             }
             return;
         }
-        let x: [&[T]; ROWS] = std::array::from_fn(|k| &x[k * r..][..r]);
+        let x: [&[T]; ROWS] = each(|k| &x[k * r..][..r]);
         let mut sums = [T::zero(); ROWS];
         for i in 0..r {
             for k in 0..ROWS {

@@ -16,12 +16,16 @@ pub fn word<I: Isa>(marks: &[u8; WORD]) -> u64 {
         // SAFETY: the caller runs at level `I`, so the machine has the instructions.
         return unsafe { v4::word(marks) };
     }
-    let (eights, _) = marks.as_chunks::<8>();
-    eights.iter().enumerate().fold(0, |word, (i, eight)| {
-        let ones = u64::from_le_bytes(eight.map(|mark| u8::from(mark != 0)));
+    let mut ones = [0; WORD];
+    for i in 0..WORD {
+        ones[i] = u8::from(marks[i] != 0);
+    }
+    let mut word = 0;
+    for (i, &eight) in ones.as_chunks::<8>().0.iter().enumerate() {
         // Each one is moved to the place that it has in the high byte; no other product reaches that.
-        word | (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
-    })
+        word |= (u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
+    }
+    word
 }
 
 /// Writes the elements of `x` that `words` mark to `out`, in order, until it is full.
