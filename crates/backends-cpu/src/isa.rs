@@ -4,11 +4,12 @@
 //! `#[target_feature]` trampoline, so LLVM vectorises it with the instructions of that level. No intrinsics here: what
 //! needs shuffles lives beside its kernel.
 //!
-//! Two traps cost a body its level in silence; the release build's speed tests tell. LLVM does not inline a body that holds a
-//! call returning a slice, and in an incremental build every generic function without `#[inline]` is such a call:
-//! `chunks_exact(n).remainder()` is one, `as_chunks::<N>()` is not. So helpers of bodies and the closures that are handed to the
-//! loops are `#[inline(always)]`, and generic functions that take such a closure are `#[inline]`: else the closure and the loop
-//! around it may be compiled apart.
+//! Two traps cost a body its level in silence; the release build's speed tests tell. A function without `#[inline]` is a call wherever it
+//! lies in another codegen unit, and compiled for the baseline: generic ones of the standard library among them, such as `array::map`,
+//! `array::from_fn`, `Iterator::fold` of adapters, and closures that are called by reference. And LLVM does not inline a body that
+//! holds a call returning a slice: `chunks_exact(n).remainder()` is one, `as_chunks::<N>()` is not. So helpers of bodies and the closures
+//! that are handed to the loops are `#[inline(always)]`, and generic functions that take such a closure are `#[inline]`: else the
+//! closure and the loop around it may be compiled apart.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
