@@ -8,7 +8,7 @@ use crate::scan::cumsum;
 use crate::with_level;
 
 /// (A, R, B): one lane, rows and columns, with and without left-over lanes and blocks.
-const SHAPES: [[usize; 3]; 9] = [
+const SHAPES: [[usize; 3]; 10] = [
     [1, 70_001, 1],
     [3, 1, 1],
     [9, 37, 1],
@@ -16,6 +16,7 @@ const SHAPES: [[usize; 3]; 9] = [
     [1, 5, 70],
     [2, 300, 33],
     [3, 40, 1030],
+    [1, 133, 4100],
     [8, 4096, 1],
     [1, 1, 1],
 ];

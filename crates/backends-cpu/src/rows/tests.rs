@@ -140,6 +140,13 @@ fn row_norms_and_their_gradients() {
         let alone = zeros(&[channels as i64]);
         layer_norm::norm_backward::<B, f32>([None, None, Some(&alone)], &grad, &x, norm).unwrap();
         assert_eq!(alone.to_vec::<f32>().unwrap(), db.to_vec::<f32>().unwrap());
+        let norm = RowNorm { weight: None, bias: None, ..norm };
+        layer_norm::norm::<B, f32>(&result, &x, norm, eps).unwrap();
+        close(&result, &naive.y, 1e-5);
+        let ones: Vec<f64> = wide(&g).collect();
+        let plain = normalise(&x.to_vec::<f32>().unwrap(), &ones, &rows, eps);
+        layer_norm::norm_backward::<B, f32>([Some(&result), None, None], &grad, &x, norm).unwrap();
+        close(&result, &plain.grad_input, 1e-4);
     }
 }
 

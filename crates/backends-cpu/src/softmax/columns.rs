@@ -18,8 +18,16 @@ fn columns<T>(x: &[T], i: usize, pitch: usize, (at, width): (usize, usize)) -> &
 }
 
 /// The softmax of the columns of a block, or its logarithm, from those that begin at `x`, `pitch` apart from row to row.
+#[inline(never)]
+pub fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: MatMut<'_, T>, x: &[T], pitch: usize) {
+    I::run(
+        #[inline(always)]
+        || forward_here::<I, T, LOG>(out, x, pitch),
+    );
+}
+
 #[inline(always)]
-pub fn forward<I: Isa, T: RealFloating, const LOG: bool>(mut out: MatMut<'_, T>, x: &[T], pitch: usize) {
+fn forward_here<I: Isa, T: RealFloating, const LOG: bool>(mut out: MatMut<'_, T>, x: &[T], pitch: usize) {
     for at in (0..out.cols()).step_by(COLUMNS) {
         let part = (at, COLUMNS.min(out.cols() - at));
         let rows = out.rows();
@@ -86,8 +94,16 @@ fn finish<I: Isa, T: RealFloating, const LOG: bool>(
 }
 
 /// The gradients of the columns of a block, from those that begin at `grad` and `y`, `pitch` apart from row to row.
+#[inline(never)]
+pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: MatMut<'_, T>, grad: &[T], y: &[T], pitch: usize) {
+    I::run(
+        #[inline(always)]
+        || backward_here::<I, T, LOG>(out, grad, y, pitch),
+    );
+}
+
 #[inline(always)]
-pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(mut out: MatMut<'_, T>, grad: &[T], y: &[T], pitch: usize) {
+fn backward_here<I: Isa, T: RealFloating, const LOG: bool>(mut out: MatMut<'_, T>, grad: &[T], y: &[T], pitch: usize) {
     for at in (0..out.cols()).step_by(COLUMNS) {
         let part = (at, COLUMNS.min(out.cols() - at));
         let rows = out.rows();

@@ -12,7 +12,7 @@ mod tests;
 use tensor_aten::Tensor;
 use tensor_core::Result;
 
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::MatMut;
 use crate::loops::views::{lock, par_rows};
 use crate::parallel::GRAIN;
@@ -68,15 +68,21 @@ fn gradient<I: Isa, O: RealMath, const LOG: bool>(grad: O, y: O, sum: O) -> O {
 
 /// `out = exp(x - max(x)) / sum(exp(x - max(x)))`
 pub fn softmax<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor) -> Result<()> {
-    forward::<I, T, false>(out, x)
+    forward(out, x, forward_row::<I, T, false>, columns::forward::<I, T, false>)
 }
 
 /// `out = x - max(x) - log(sum(exp(x - max(x))))`
 pub fn log_softmax<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor) -> Result<()> {
-    forward::<I, T, true>(out, x)
+    forward(out, x, forward_row::<I, T, true>, columns::forward::<I, T, true>)
 }
 
-fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -> Result<()> {
+/// The work on rows and on blocks of columns at a level: what is around it is there once for all levels.
+fn forward<T: RealFloating>(
+    out: &Tensor,
+    x: &Tensor,
+    row: fn(&mut [T], &[T], bool),
+    block: fn(MatMut<'_, T>, &[T], usize),
+) -> Result<()> {
     let (a, r, b) = extents(x);
     // PyTorch keeps the sums of half floats as such where the dimension is the last one.
     let rounded = x.dim() == 2;
@@ -85,94 +91,74 @@ fn forward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, x: &Tensor) -
     let x: &[T] = &x;
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_out_rows::<I, T>(
-                out,
-                a,
-                r * EXP,
-                #[inline(always)]
-                |i, out| {
-                    let x = &x[i * r..][..r];
-                    if LOG {
-                        with_vectors!(I, T::Op, row::log_softmax < I, T > (out, x, rounded));
-                    } else {
-                        with_vectors!(I, T::Op, row::softmax < I, T > (out, x));
-                    }
-                },
-            );
+            par_out_rows(out, a, r * EXP, |i, out| row(out, &x[i * r..][..r], rounded));
             return Ok(());
         }
-        each_block::<I, T>(
-            out,
-            (a, r, b),
-            #[inline(always)]
-            |at, out| columns::forward::<I, T, LOG>(out, &x[at..], b),
-        )
+        each_block(out, (a, r, b), &|at, out| block(out, &x[at..], b))
     })
+}
+
+/// The softmax of a row, or its logarithm.
+#[inline(never)]
+fn forward_row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], rounded: bool) {
+    I::run(
+        #[inline(always)]
+        || {
+            if LOG {
+                with_vectors!(I, T::Op, row::log_softmax < I, T > (out, x, rounded));
+            } else {
+                with_vectors!(I, T::Op, row::softmax < I, T > (out, x));
+            }
+        },
+    );
 }
 
 /// `out = (grad - sum(grad * output)) * output`
 pub fn softmax_backward<I: Isa, T: RealFloating>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
-    backward::<I, T, false>(out, grad, output)
+    backward(out, grad, output, row::backward::<I, T, false>, columns::backward::<I, T, false>)
 }
 
 /// `out = grad - exp(output) * sum(grad)`
 pub fn log_softmax_backward<I: Isa, T: RealFloating>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
-    backward::<I, T, true>(out, grad, output)
+    backward(out, grad, output, row::backward::<I, T, true>, columns::backward::<I, T, true>)
 }
 
-fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &Tensor, grad: &Tensor, output: &Tensor) -> Result<()> {
+/// As [`forward`].
+fn backward<T: RealFloating>(
+    out: &Tensor,
+    grad: &Tensor,
+    output: &Tensor,
+    row: fn(&mut [T], &[T], &[T]),
+    block: fn(MatMut<'_, T>, &[T], &[T], usize),
+) -> Result<()> {
     let (a, r, b) = extents(grad);
     let locked = lock(&[grad.as_impl(), output.as_impl()], &[out.as_impl()])?;
     let (grad, y) = (locked.read::<T>(0)?.dense(), locked.read::<T>(1)?.dense());
     let (grad, y): (&[T], &[T]) = (&grad, &y);
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_out_rows::<I, T>(
-                out,
-                a,
-                r * EXP,
-                #[inline(always)]
-                |i, out| row::backward::<I, T, LOG>(out, &grad[i * r..][..r], &y[i * r..][..r]),
-            );
+            par_out_rows(out, a, r * EXP, |i, out| row(out, &grad[i * r..][..r], &y[i * r..][..r]));
             return Ok(());
         }
-        each_block::<I, T>(
-            out,
-            (a, r, b),
-            #[inline(always)]
-            |at, out| columns::backward::<I, T, LOG>(out, &grad[at..], &y[at..], b),
-        )
+        each_block(out, (a, r, b), &|at, out| block(out, &grad[at..], &y[at..], b))
     })
 }
 
-/// Calls `f(at, block)` in parallel, compiled for the level `I`, for blocks of columns of the planes of `out`, the first of
-/// whose elements is element `at`.
-#[inline]
-fn each_block<I: Isa, T: RealFloating>(
+/// Calls `f(at, block)` in parallel for blocks of columns of the planes of `out`, the first of whose elements is element `at`.
+fn each_block<T: RealFloating>(
     out: &mut [T],
     (a, r, b): (usize, usize, usize),
-    f: impl Fn(usize, MatMut<'_, T>) + Sync,
+    f: &(dyn Fn(usize, MatMut<'_, T>) + Sync),
 ) -> Result<()> {
     if a >= PLANES || a * r * b < GRAIN {
-        par_rows::<I, T>(
-            out,
-            a,
-            r * b * EXP,
-            #[inline(always)]
-            |i, out| {
-                if let Ok(out) = MatMut::row_major(out, r, b) {
-                    f(i * r * b, out);
-                }
-            },
-        );
+        par_rows::<Baseline, T>(out, a, r * b * EXP, |i, out| {
+            if let Ok(out) = MatMut::row_major(out, r, b) {
+                f(i * r * b, out);
+            }
+        });
         return Ok(());
     }
     let width = (BLOCK / r).max(1).next_multiple_of(COLUMNS);
-    MatMut::row_major(out, a * r, b)?.par_blocks(r, width, |row, column, out| {
-        I::run(
-            #[inline(always)]
-            || f(row * b + column, out),
-        )
-    });
+    MatMut::row_major(out, a * r, b)?.par_blocks(r, width, |row, column, out| f(row * b + column, out));
     Ok(())
 }

@@ -164,15 +164,22 @@ pub fn log_softmax<I: Isa, T: RealFloating, const L: usize>(out: &mut [T], x: &[
 }
 
 /// The gradient of a row.
-#[inline(always)]
+#[inline(never)]
 pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], grad: &[T], y: &[T]) {
-    let sum = T::Op::from_f64(rows::sum2(
-        grad,
-        y,
+    I::run(
         #[inline(always)]
-        |grad: T, y: T| term::<T::Op, LOG>(grad.up(), y.up()),
-    ));
-    for ((out, grad), y) in out.iter_mut().zip(grad).zip(y) {
-        *out = T::down(gradient::<I, T::Op, LOG>(grad.up(), y.up(), sum));
-    }
+        || {
+            let sum = T::Op::from_f64(rows::sum2(
+                grad,
+                y,
+                #[inline(always)]
+                |grad: T, y: T| term::<T::Op, LOG>(grad.up(), y.up()),
+            ));
+            let n = out.len();
+            let (grad, y) = (&grad[..n], &y[..n]);
+            for i in 0..n {
+                out[i] = T::down(gradient::<I, T::Op, LOG>(grad[i].up(), y[i].up(), sum));
+            }
+        },
+    );
 }
