@@ -9,8 +9,8 @@ use crate::loops::{MatMut, MatRef, scratch};
 use crate::parallel::{get_num_threads, in_parallel_region};
 use crate::simd::{Arith, Value};
 
-/// Panels of a block: what is packed of `b` at a time stays in the second-level cache.
-const PANELS: usize = 8;
+/// Bytes of a block's panels: what is packed of `b` at a time stays in the second-level cache.
+const PANELS: usize = 512 * 1024;
 
 /// Bytes of a lane that are packed at a time: a strip stays in the first-level cache.
 const STRETCH: usize = 2048;
@@ -28,15 +28,15 @@ fn stretch<U: Units>(k: usize) -> usize {
     units.div_ceil(parts).next_multiple_of(8)
 }
 
-/// Strips and panels of a block: those with which the threads are done first.
-fn grid(strips: usize, panels: usize, threads: usize) -> (usize, usize) {
+/// Strips and panels of a block, at most `most` of these: those with which the threads are done first.
+fn grid(strips: usize, panels: usize, most: usize, threads: usize) -> (usize, usize) {
     if threads <= 1 {
-        return (strips, panels.div_ceil(panels.div_ceil(PANELS)));
+        return (strips, panels.div_ceil(panels.div_ceil(most)));
     }
-    let mut best = (usize::MAX, (strips, panels.min(PANELS)));
+    let mut best = (usize::MAX, (strips, panels.min(most)));
     for down in (0..).flat_map(|s| [2usize << s, 3 << s]).take_while(|&d| d <= 4 * threads).chain([1]) {
         let rows = strips.div_ceil(down);
-        for cols in 1..=panels.min(PANELS) {
+        for cols in 1..=panels.min(most) {
             let blocks = strips.div_ceil(rows) * panels.div_ceil(cols);
             // The cycles of a step: of tiles, and of packing panels and strips.
             let cost = blocks.div_ceil(threads) * (24 * rows * cols + 8 * cols + 3 * rows);
@@ -61,7 +61,8 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
     let (m, n, k) = (a.rows(), b.cols(), a.cols());
     let workers = if in_parallel_region() { 1 } else { get_num_threads() };
     let threads = workers.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
-    let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), threads);
+    let panel = stretch::<U>(k) * 2 * L * size_of::<U::Unit>();
+    let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), (PANELS / panel).clamp(1, 32), threads);
     let apart = k > stretch::<U>(k) * U::GROUP && TypeId::of::<T>() != TypeId::of::<T::Op>();
     let (rows, cols) = (if apart { (strips * R).min(APART) } else { strips * R }, panels * 2 * L);
     c.par_blocks(rows, cols, |i, j, mut c| {
