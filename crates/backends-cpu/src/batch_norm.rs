@@ -9,7 +9,7 @@ use tensor_core::{DType, Result};
 
 use crate::isa::Isa;
 use crate::layer_norm::{parameter, with_options};
-use crate::loops::views::{lock, par_rows};
+use crate::loops::views::{lock, par_chunks, par_rows};
 use crate::parallel::{GRAIN, parallel_reduce};
 use crate::rows;
 use crate::simd::{Arith, Math, Real, RealFloating};
@@ -18,6 +18,10 @@ use crate::simd::{Arith, Math, Real, RealFloating};
 const LONG: usize = 16;
 /// The most partial sums that are kept: beyond it, chunks of images grow.
 const PARTS: usize = 64;
+/// Elements of rows that are finished together.
+const HELD: usize = 2048;
+/// Neighbouring channels that are summed in registers.
+const WIDTH: usize = 16;
 /// Rows of channels that are accumulated in the type of computation before they are carried on in f64.
 const DEPTH: usize = 128;
 
@@ -67,32 +71,44 @@ fn channel_sums<I: Isa, T: RealFloating>(
         for (a, b) in a.chunks(image * DEPTH).zip(b.chunks(image * DEPTH)) {
             run.0.fill(T::Op::ZERO);
             run.1.fill(T::Op::ZERO);
-            let run = (&mut run.0[..], &mut run.1[..]);
+            let (first, second, p) = (&mut run.0[..c], &mut run.1[..c], &p[..c]);
             I::run(
                 #[inline(always)]
                 || {
+                    // Channels whose sums stay in registers.
+                    let held = if s == 1 { c / WIDTH * WIDTH } else { 0 };
+                    for k in (0..held).step_by(WIDTH) {
+                        let p = &p[k..][..WIDTH];
+                        let (mut sums, mut others) = ([T::Op::ZERO; WIDTH], [T::Op::ZERO; WIDTH]);
+                        for i in 0..a.len() / c {
+                            let (a, b) = (&a[i * c + k..][..WIDTH], &b[i * c + k..][..WIDTH]);
+                            let mut of = [[T::Op::ZERO; WIDTH]; 2];
+                            for l in 0..WIDTH {
+                                (of[0][l], of[1][l]) = f(p[l], a[l], b[l]);
+                            }
+                            for l in 0..WIDTH {
+                                sums[l] = sums[l].add(of[0][l]);
+                            }
+                            for l in 0..WIDTH {
+                                others[l] = others[l].add(of[1][l]);
+                            }
+                        }
+                        first[k..][..WIDTH].copy_from_slice(&sums);
+                        second[k..][..WIDTH].copy_from_slice(&others);
+                    }
                     for i in 0..a.len().div_ceil(image) {
                         let (a, b) = (rows::piece(a, i, image), rows::piece(b, i, image));
-                        let channels = run.0.iter_mut().zip(run.1.iter_mut()).zip(p);
-                        if s == 1 {
-                            for (((first, second), p), (a, b)) in channels.zip(a.iter().zip(b)) {
-                                let of = f(*p, *a, *b);
-                                (*first, *second) = (first.add(of.0), second.add(of.1));
-                            }
-                        } else {
-                            for (channel, ((first, second), p)) in channels.enumerate() {
-                                let (a, b) = (rows::piece(a, channel, s), rows::piece(b, channel, s));
-                                for (a, b) in a.iter().zip(b) {
-                                    let of = f(*p, *a, *b);
-                                    (*first, *second) = (first.add(of.0), second.add(of.1));
-                                }
+                        for k in held..c {
+                            for j in k * s..(k + 1) * s {
+                                let of = f(p[k], a[j], b[j]);
+                                (first[k], second[k]) = (first[k].add(of.0), second[k].add(of.1));
                             }
                         }
                     }
                 },
             );
-            sums.0.iter_mut().zip(&*run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
-            sums.1.iter_mut().zip(&*run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+            sums.0.iter_mut().zip(&run.0).for_each(|(sum, run)| *sum += Real::to_f64(*run));
+            sums.1.iter_mut().zip(&run.1).for_each(|(sum, run)| *sum += Real::to_f64(*run));
         }
         sums
     };
@@ -111,7 +127,7 @@ fn map_channels<I: Isa, T: RealFloating>(
     (n, c, s): (usize, usize, usize),
     finish: impl Fn(T::Op, T::Op, [T::Op; 4]) -> T::Op + Sync,
 ) {
-    let at = |channel: usize| [p[0][channel], p[1][channel], p[2][channel], p[3][channel]];
+    let at_channel = |channel: usize| [p[0][channel], p[1][channel], p[2][channel], p[3][channel]];
     if s >= LONG {
         par_rows::<I, T>(
             out,
@@ -119,9 +135,41 @@ fn map_channels<I: Isa, T: RealFloating>(
             s * 2,
             #[inline(always)]
             |i, out| {
-                let p = at(i % c);
+                let p = at_channel(i % c);
                 for ((out, a), b) in out.iter_mut().zip(&a[i * s..]).zip(&b[i * s..]) {
                     *out = T::down(finish(a.up(), b.up(), p));
+                }
+            },
+        );
+    } else if s == 1 {
+        par_chunks::<I, T>(
+            out,
+            (GRAIN / (2 * c).max(1)).max(1) * c,
+            #[inline(always)]
+            |start, out| {
+                let (a, b) = (&a[start..][..out.len()], &b[start..][..out.len()]);
+                let held = c / WIDTH * WIDTH;
+                // As many rows as a first-level cache holds.
+                let rows = (HELD / c.max(1)).max(1) * c;
+                for first in (0..out.len()).step_by(rows.max(1)) {
+                    let end = out.len().min(first + rows);
+                    for k in (0..held).step_by(WIDTH) {
+                        let mut numbers = [[T::Op::ZERO; WIDTH]; 4];
+                        for i in 0..4 {
+                            numbers[i].copy_from_slice(&p[i][k..][..WIDTH]);
+                        }
+                        for at in (first + k..end).step_by(c) {
+                            let (a, b) = (a[at..].first_chunk(), b[at..].first_chunk());
+                            if let (Some(a), Some(b), Some(out)) = (a, b, out[at..].first_chunk_mut()) {
+                                *out = finished(a, b, &numbers, &finish);
+                            }
+                        }
+                    }
+                }
+                for k in held..c {
+                    for at in (k..out.len()).step_by(c) {
+                        out[at] = T::down(finish(a[at].up(), b[at].up(), at_channel(k)));
+                    }
                 }
             },
         );
@@ -134,24 +182,32 @@ fn map_channels<I: Isa, T: RealFloating>(
             #[inline(always)]
             |i, out| {
                 let (a, b) = (&a[i * image..][..image], &b[i * image..][..image]);
-                if s == 1 {
-                    let numbers = p[0].iter().zip(p[1]).zip(p[2].iter().zip(p[3]));
-                    for (((out, a), b), ((p, q), (r, s))) in out.iter_mut().zip(a).zip(b).zip(numbers) {
-                        *out = T::down(finish(a.up(), b.up(), [*p, *q, *r, *s]));
-                    }
-                } else {
-                    for channel in 0..c {
-                        let p = at(channel);
-                        let (out, a, b) =
-                            (rows::piece_mut(out, channel, s), rows::piece(a, channel, s), rows::piece(b, channel, s));
-                        for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                            *out = T::down(finish(a.up(), b.up(), p));
-                        }
+                for channel in 0..c {
+                    let p = at_channel(channel);
+                    let (out, a, b) =
+                        (rows::piece_mut(out, channel, s), rows::piece(a, channel, s), rows::piece(b, channel, s));
+                    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                        *out = T::down(finish(a.up(), b.up(), p));
                     }
                 }
             },
         );
     }
+}
+
+/// What `finish` gives for neighbouring channels. All is read before any of it is written.
+#[inline(always)]
+fn finished<T: RealFloating, F: Fn(T::Op, T::Op, [T::Op; 4]) -> T::Op>(
+    a: &[T; WIDTH],
+    b: &[T; WIDTH],
+    p: &[[T::Op; WIDTH]; 4],
+    finish: &F,
+) -> [T; WIDTH] {
+    let mut run = *a;
+    for l in 0..WIDTH {
+        run[l] = T::down((*finish)(a[l].up(), b[l].up(), [p[0][l], p[1][l], p[2][l], p[3][l]]));
+    }
+    run
 }
 
 /// `1 / sqrt(var + eps)`
@@ -184,13 +240,23 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
             Real::to_f64(if norm.rounded { T::down(value).up() } else { value })
         };
         let none = vec![T::Op::ZERO; c];
-        let (sums, _) = channel_sums::<I, T>((x, x, &none), shape, |_, x, _| (x.up(), T::Op::ZERO));
+        let (sums, _) = channel_sums::<I, T>(
+            (x, x, &none),
+            shape,
+            #[inline(always)]
+            |_, x, _| (x.up(), T::Op::ZERO),
+        );
         let means: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
         let centres: Vec<T::Op> = means.iter().map(|&mean| T::Op::from_f64(mean)).collect();
-        let (spreads, _) = channel_sums::<I, T>((x, x, &centres), shape, |centre, x, _| {
-            let d = x.up().sub(centre);
-            (d.mul(d), T::Op::ZERO)
-        });
+        let (spreads, _) = channel_sums::<I, T>(
+            (x, x, &centres),
+            shape,
+            #[inline(always)]
+            |centre, x, _| {
+                let d = x.up().sub(centre);
+                (d.mul(d), T::Op::ZERO)
+            },
+        );
         let (mut save_mean, mut save_invstd) = (locked.write::<T::Op>(1)?, locked.write::<T::Op>(2)?);
         let mut running = match norm.running {
             Some(_) => Some((locked.write::<T::Op>(3)?, locked.write::<T::Op>(4)?)),
@@ -227,7 +293,13 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: ChannelNorm
     let terms: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(term(i))).collect();
     locked.write::<T>(0)?.with_dense(|out| {
         let numbers = [&scales[..], &terms, &scales, &scales];
-        map_channels::<I, T>(out, (x, x, numbers), shape, |x, _, [scale, term, ..]| x.mul_add::<I>(scale, term));
+        map_channels::<I, T>(
+            out,
+            (x, x, numbers),
+            shape,
+            #[inline(always)]
+            |x, _, [scale, term, ..]| x.mul_add::<I>(scale, term),
+        );
     });
     Ok(())
 }
@@ -255,7 +327,12 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
     let weight = parameter::<T::Op>(&locked, &mut 4, norm.weight.is_some())?;
     // Gradients of the input in evaluation need no sums.
     let (sums, dots) = if training || grads[1].is_some() || grads[2].is_some() {
-        channel_sums::<I, T>((grad, x, &mean), shape, |mean, g, x| (g.up(), g.up().mul(x.up().sub(mean))))
+        channel_sums::<I, T>(
+            (grad, x, &mean),
+            shape,
+            #[inline(always)]
+            |mean, g, x| (g.up(), g.up().mul(x.up().sub(mean))),
+        )
     } else {
         (vec![0.0; c], vec![0.0; c])
     };
@@ -271,12 +348,22 @@ pub fn norm_backward<I: Isa, T: RealFloating>(
                 let slope = |i: usize| dots[i] * invstd(i) * invstd(i) / count;
                 let slopes: Vec<T::Op> = (0..c).map(|i| T::Op::from_f64(slope(i))).collect();
                 let numbers = [&centre[..], &mean, &slopes, &scales];
-                map_channels::<I, T>(out, (grad, x, numbers), shape, |g, x, [centre, mean, slope, scale]| {
-                    g.sub(centre).sub(x.sub(mean).mul(slope)).mul(scale)
-                });
+                map_channels::<I, T>(
+                    out,
+                    (grad, x, numbers),
+                    shape,
+                    #[inline(always)]
+                    |g, x, [centre, mean, slope, scale]| g.sub(centre).sub(x.sub(mean).mul(slope)).mul(scale),
+                );
             } else {
                 let numbers = [&scales[..]; 4];
-                map_channels::<I, T>(out, (grad, x, numbers), shape, |g, _, [scale, ..]| g.mul(scale));
+                map_channels::<I, T>(
+                    out,
+                    (grad, x, numbers),
+                    shape,
+                    #[inline(always)]
+                    |g, _, [scale, ..]| g.mul(scale),
+                );
             }
         });
     }
