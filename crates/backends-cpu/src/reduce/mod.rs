@@ -13,6 +13,7 @@ use std::slice;
 use tensor_aten::Tensor;
 use tensor_core::{Bool, Element, Result};
 
+use crate::arrays::{each, map};
 use crate::isa::{Baseline, Isa};
 use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
@@ -109,9 +110,11 @@ fn fold_columns<I: Isa, T: Value, F: Fold<T>>(x: &[T], rows: usize, pitch: usize
                 let row = |r: usize| &x[r * pitch..][..width];
                 for r in (start..end).step_by(ROWS) {
                     if r + ROWS <= end {
-                        add_rows::<I, T, F, ROWS>(acc, std::array::from_fn(|i| row(r + i)));
+                        add_rows::<I, T, F, ROWS>(acc, each(|i| row(r + i)));
                     } else {
-                        (r..end).for_each(|r| add_rows::<I, T, F, 1>(acc, [row(r)]));
+                        for r in r..end {
+                            add_rows::<I, T, F, 1>(acc, [row(r)]);
+                        }
                     }
                 }
                 for (total, part) in columns.iter_mut().zip(&mut block) {
@@ -127,7 +130,7 @@ fn fold_columns<I: Isa, T: Value, F: Fold<T>>(x: &[T], rows: usize, pitch: usize
 #[inline(always)]
 fn add_rows<I: Isa, T: Value, F: Fold<T>, const N: usize>(acc: &mut [F::Acc], rows: [&[T]; N]) {
     let width = acc.len();
-    let rows = rows.map(|row| &row[..width]);
+    let rows = map(rows, |row| &row[..width]);
     for i in 0..width {
         let mut sum = acc[i];
         for row in rows {
@@ -161,12 +164,11 @@ struct Folding<T, A, O> {
 
 impl<T: Value, A: Copy + Send + Sync, O: Element> Folding<T, A, O> {
     fn new<I: Isa, F: Fold<T, Acc = A>>(finish: fn(&mut [O], &[A], usize)) -> Self {
-        let combine = |p: &mut [A], q: &[A]| p.iter_mut().zip(q).for_each(|(p, q)| *p = F::combine(*p, *q));
         Self {
             identity: F::identity(),
             block: fold_block::<I, T, F>,
             columns: fold_columns::<I, T, F>,
-            combine,
+            combine: |p, q| each_pair(p, q, F::combine),
             finish,
         }
     }
@@ -264,13 +266,22 @@ impl<T: Value, A: Copy + Send + Sync, O: Element> Folding<T, A, O> {
     }
 }
 
+/// `x = f(x, y)` for as many elements as `x` has.
+#[inline(always)]
+fn each_pair<X: Copy, Y: Copy>(x: &mut [X], y: &[Y], f: impl Fn(X, Y) -> X) {
+    let y = &y[..x.len()];
+    for i in 0..x.len() {
+        x[i] = f(x[i], y[i]);
+    }
+}
+
 /// Results that are the folds.
 fn store<T: Value>(out: &mut [T], folds: &[T::Op], _: usize) {
-    out.iter_mut().zip(folds).for_each(|(out, fold)| *out = T::down(*fold));
+    each_pair(out, folds, |_, fold| T::down(fold));
 }
 
 fn store_truth(out: &mut [Bool], folds: &[bool], _: usize) {
-    out.iter_mut().zip(folds).for_each(|(out, fold)| *out = Bool::new(*fold));
+    each_pair(out, folds, |_, fold| Bool::new(fold));
 }
 
 /// A fold given by its parts.
@@ -317,7 +328,7 @@ where
 {
     let finish = |out: &mut [T], sums: &[T::Op], r: usize| {
         let n = T::Op::from_f64(r as f64);
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::down(sum.div(n)));
+        each_pair(out, sums, |_, sum| T::down(sum.div(n)));
     };
     Folding::<T, _, _>::new::<I, Sum>(finish).run(out, x)
 }

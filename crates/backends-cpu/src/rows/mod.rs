@@ -10,6 +10,7 @@ pub use outputs::par_out_rows;
 pub(crate) use vectors::with_vectors;
 pub use vectors::{combine, map, vector_width, zip};
 
+use crate::arrays;
 use crate::simd::{Arith, Math, Ordered, Real, RealFloating, RealMath};
 
 /// Independent accumulators of a row, in bytes: enough to keep the vector units busy.
@@ -77,7 +78,7 @@ fn fold_by<A: Copy, B: Copy, C: Copy, O: RealMath, const N: usize, const W: usiz
                 few[k] = few[k].add(of[k]);
             }
         }
-        return few.map(Real::to_f64);
+        return arrays::map(few, Real::to_f64);
     };
     let mut sums = [0.0; N];
     for block in 0..n.div_ceil(BLOCK) {
