@@ -169,13 +169,13 @@ fn every_way_to_split_agrees_with_the_definition() {
 /// Geometries of every kernel: both layouts, few and many channels, one channel a group.
 fn kinds() -> impl Iterator<Item = ConvShape> {
     let shapes = [
-        shape([5, 1, 24, 40], [1, 19, 21], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
-        shape([3, 2, 6, 70], [1, 17, 16], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
-        shape([2, 1, 64, 96], [1, 7, 7], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 1, 17, 34], [1, 11, 21], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 2, 6, 70], [1, 11, 10], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1]),
+        shape([2, 1, 20, 70], [1, 7, 7], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
         shape([3, 9, 27, 36], [1, 13, 18], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
-        shape([3, 40, 40, 40], [1, 23, 18], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
+        shape([3, 34, 34, 34], [1, 13, 18], [1, 3, 3], [1, 1, 1], [0, 1, 1], [1, 1, 1]),
         shape([3, 9, 9, 9], [1, 23, 18], [1, 5, 3], [1, 2, 1], [0, 0, 1], [1, 1, 2]),
-        shape([3, 1, 20, 34], [1, 30, 30], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
+        shape([3, 1, 20, 34], [1, 20, 21], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 1, 1]),
     ];
     shapes.into_iter().flat_map(|s| [s.clone(), ConvShape { channels_last: true, ..s }])
 }
@@ -210,7 +210,7 @@ fn threads_do_not_change_a_bit() {
 /// An infinity meets those weights alone whose element of the kernel sees it.
 #[test]
 fn weights_see_nothing_beyond_their_windows() {
-    for s in kinds() {
+    for s in kinds().filter(|s| s.groups > 1) {
         let y: Vec<f32> = values::<f32>(y_len(&s), 2).into_iter().map(|y| y + 6.0).collect();
         for at in [s.image[2] - 1, x_len(&s) - 1] {
             let mut x = values::<f32>(x_len(&s), 1);
