@@ -95,8 +95,14 @@ unsafe fn running<I: Isa, T: Value, const R: usize, const N: usize, const L: usi
             // SAFETY: rows and columns that exist.
             let (rows, cols): ([*const T; R], [*const T; N]) = unsafe {
                 (
-                    each(|r| a.as_ptr().offset(r.min(a.rows() - 1) as isize * a.row_stride())),
-                    each(|n| b.as_ptr().offset(n.min(b.cols() - 1) as isize * b.col_stride())),
+                    each(
+                        #[inline(always)]
+                        |r| a.as_ptr().offset(r.min(a.rows() - 1) as isize * a.row_stride()),
+                    ),
+                    each(
+                        #[inline(always)]
+                        |n| b.as_ptr().offset(n.min(b.cols() - 1) as isize * b.col_stride()),
+                    ),
                 )
             };
             let mut lanes = [[[<T::Op as Arith>::ZERO; L]; N]; R];

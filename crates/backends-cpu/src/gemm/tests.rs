@@ -77,6 +77,8 @@ fn agrees_everywhere<I: Isa, T: Gemm>() {
         }
     }
     agrees::<I, T>([20, 33, 1203], [1, 0, 1], (2, 3));
+    // More columns than a block has.
+    agrees::<I, T>([13, 1100, 5], [0, 0, 0], (1, 0));
 }
 
 fn agrees_at_every_level<T: Gemm>() {
@@ -153,6 +155,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         [64, 49, 2000],
         [3000, 3, 100],
         [1, 700, 900],
+        [30, 1200, 40],
     ] {
         same_bits::<f32>(shape);
         same_bits::<f64>(shape);

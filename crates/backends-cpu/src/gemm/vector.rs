@@ -1,6 +1,7 @@
 //! Products with a vector: [`gemv`] and [`dot`].
 
 use super::{Gemm, blend, dots};
+use crate::arrays::map;
 use crate::isa::Isa;
 use crate::loops::views::{par_chunks, par_rows};
 use crate::loops::{MatMut, MatRef, fold2};
@@ -79,7 +80,7 @@ pub(super) fn gemv<I: Isa, T: Gemm>(
                     };
                     let (fours, rest) = x.as_chunks::<4>();
                     for (i, x) in fours.iter().enumerate() {
-                        let [x0, x1, x2, x3] = x.map(T::up);
+                        let [x0, x1, x2, x3] = map(*x, T::up);
                         let columns = column(4 * i).iter().zip(column(4 * i + 1));
                         let columns = columns.zip(column(4 * i + 2)).zip(column(4 * i + 3));
                         for (sum, (((a, b), c), d)) in sums.iter_mut().zip(columns) {
