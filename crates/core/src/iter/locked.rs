@@ -21,7 +21,10 @@ impl TensorIter {
         let mut access = Access::new();
         // What was planned with, and not what another thread makes of a tensor from here on.
         let mut metas = SmallVec::<[&Metadata; 4]>::new();
-        for (operand, tensor) in self.plan.operands.iter().zip(&self.plan.tensors) {
+        // By index: adapters of iterators are calls in the crates of kernels.
+        let (operands, tensors) = (self.plan.operands.as_slice(), self.plan.tensors.as_slice());
+        for i in 0..operands.len().min(tensors.len()) {
+            let (operand, tensor) = (&operands[i], &tensors[i]);
             let meta = tensor.metadata();
             check!(
                 std::ptr::from_ref(meta) as usize == operand.planned,
@@ -43,7 +46,8 @@ impl TensorIter {
         access.lock()?;
         // Under the lock: a storage that grows moves its bytes.
         let mut pointers = SmallVec::<[*mut u8; 4]>::new();
-        for meta in &metas {
+        for i in 0..metas.len() {
+            let meta = metas[i];
             let offset = (meta.offset as usize).wrapping_mul(meta.dtype.itemsize());
             pointers.push(meta.storage.data_ptr().wrapping_add(offset));
         }
