@@ -133,7 +133,7 @@ impl<T: Number> Scatter<'_, T> {
         // The places of the later dimensions' elements that the index has.
         let later = offsets(&wanted[dim + 1..], &contiguous(&sizes[dim + 1..]));
         let (along, cols) = (wanted[dim] as usize, later.len());
-        let pieces = (along * cols / (2 * out.len())).min(PIECES);
+        let pieces = (along * cols).checked_div(2 * out.len()).map_or(0, |pieces| pieces.min(PIECES));
         if let Some(neutral) = neutral
             && blocks == 1
             && pieces > 1

@@ -173,3 +173,39 @@ fn nothing_is_written_when_an_index_is_out_of_bounds() {
     assert!(ops::put_(&x, &index, &one, false).is_err());
     assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
 }
+
+/// Of nothing there is nothing to read or write, and every index into it is an error, not a division by zero.
+#[test]
+fn empty_dimensions() {
+    for sizes in [[0i64, 3], [3, 0], [0, 0]] {
+        let x = Tensor::zeros(&sizes, ()).unwrap();
+        for count in [0i64, 2] {
+            let list = tensor(&vec![0i64; count as usize], &[count]);
+            for dim in [0i64, 1] {
+                let (size, other) = (sizes[dim as usize], sizes[1 - dim as usize]);
+                let fits = count == 0 || size > 0;
+                let mut shape = sizes;
+                shape[dim as usize] = count;
+                let (index, src) =
+                    (Tensor::zeros(&shape, tensor_core::DType::I64).unwrap(), Tensor::ones(&shape, ()).unwrap());
+                for result in [
+                    ops::scatter_src(&x, dim, &index, &src),
+                    ops::scatter_add(&x, dim, &index, &src),
+                    ops::scatter_reduce_two(&x, dim, &index, &src, "prod", true),
+                ] {
+                    assert_eq!(result.is_ok(), fits || other == 0, "scatter of {count} along {dim} of {sizes:?}");
+                    assert!(result.is_err() || result.unwrap().sizes() == sizes);
+                }
+                for result in [ops::index_add(&x, dim, &list, &src, 1.0), ops::index_copy(&x, dim, &list, &src)] {
+                    assert_eq!(result.is_ok(), fits, "rows: {count} along {dim} of {sizes:?}");
+                }
+                let read = ops::index_select(&x, dim, &list);
+                assert_eq!(read.is_ok(), fits, "index_select of {count} along {dim} of {sizes:?}");
+                let gathered = ops::gather(&x, dim, &index, false);
+                assert_eq!(gathered.is_ok(), fits || other == 0, "gather of {count} along {dim} of {sizes:?}");
+            }
+            let put = ops::index_put(&x, &[Some(&list)], &Tensor::ones(&[count, sizes[1]], ()).unwrap(), true);
+            assert_eq!(put.is_ok(), count == 0 || sizes[0] > 0, "index_put of {count} into {sizes:?}");
+        }
+    }
+}
