@@ -163,7 +163,7 @@ impl Allocator for MetaAllocator {
 }
 
 /// The allocator of the host: small blocks from thread-local lists, medium ones kept by size class, large ones cut from
-/// [`Ranges`] of pages.
+/// ranges of pages.
 ///
 /// Fresh pages cost more than arithmetic on them, so freed blocks are kept up to [`CpuAllocator::KEEP`] bytes. None waits for
 /// its like while others grow: before pages are mapped, medium blocks join the ranges.

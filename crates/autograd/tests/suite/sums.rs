@@ -73,7 +73,7 @@ fn a_sum_that_somebody_holds_is_not_written() -> Result<()> {
     let table = table()?;
     let alone = {
         let tied = tied(&table, -1)?;
-        grad(&[&tied.loss], &[&tied.transposed], None, None, true, false)?[0].as_ref().map(|g| ops::t(g)).transpose()?
+        grad(&[&tied.loss], &[&tied.transposed], None, None, true, false)?[0].as_ref().map(ops::t).transpose()?
     };
     let passes = tied(&table, -1)?;
     let watched = watch(&passes.transposed)?;

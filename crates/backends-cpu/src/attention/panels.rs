@@ -50,8 +50,8 @@ pub fn set_pair<T: Copy, const L: usize>(row: &mut [T], g: usize, [near, far]: P
 
 /// [`zip`] of pairs.
 #[inline(always)]
+#[allow(clippy::redundant_closure, reason = "references to closures are called, not inlined")]
 pub fn zip_pairs<T: Attend, const L: usize>(x: Pair<T, L>, y: Pair<T, L>, f: impl Fn(T, T) -> T) -> Pair<T, L> {
-    // No reference to `f`: those are called, not inlined.
     let near = zip(
         x[0],
         y[0],

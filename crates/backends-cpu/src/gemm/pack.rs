@@ -25,6 +25,7 @@ pub(super) unsafe fn pack<U: Units, const W: usize>(
 }
 
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "the index counts elements of memory as well")]
 unsafe fn body<U: Units, const W: usize>(
     to: *mut U::Unit,
     from: *const U::In,
