@@ -14,9 +14,17 @@ thread_local! {
 /// Runs `f` with a sum lent to it; gives back the sum if it was not taken.
 #[inline]
 pub(super) fn lend<T>(sum: Option<Tensor>, f: impl FnOnce() -> T) -> (T, Option<Tensor>) {
+    /// Takes back what a panic in a node would leave to the thread's next one.
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            LENT.take();
+        }
+    }
     if sum.is_none() {
         return (f(), None);
     }
+    let _back = Back;
     LENT.set(sum);
     (f(), LENT.take())
 }

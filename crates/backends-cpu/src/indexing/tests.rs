@@ -206,6 +206,13 @@ fn empty_dimensions() {
             }
             let put = ops::index_put(&x, &[Some(&list)], &Tensor::ones(&[count, sizes[1]], ()).unwrap(), true);
             assert_eq!(put.is_ok(), count == 0 || sizes[0] > 0, "index_put of {count} into {sizes:?}");
+            let values = Tensor::ones(&[sizes[0], count], ()).unwrap();
+            for accumulate in [true, false] {
+                let put = ops::index_put(&x, &[None, Some(&list)], &values, accumulate);
+                assert_eq!(put.is_ok(), count == 0 || sizes[1] > 0, "index_put of {count} columns into {sizes:?}");
+            }
+            let read = ops::index(&x, &[None, Some(&list)]);
+            assert_eq!(read.is_ok(), count == 0 || sizes[1] > 0, "index of {count} columns of {sizes:?}");
         }
     }
 }
