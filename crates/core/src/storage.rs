@@ -378,7 +378,7 @@ fn borrow_conflict(write: bool) -> Error {
 impl Drop for Access<'_> {
     #[inline]
     fn drop(&mut self) {
-        for (storage, write) in self.wanted[..self.locked].iter().rev() {
+        for (storage, write) in self.wanted.as_slice()[..self.locked].iter().rev() {
             // SAFETY: the first `locked` storages were locked by [`Access::lock`], in that mode, and are unlocked here once.
             unsafe {
                 if *write {

@@ -123,6 +123,19 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// True if the strides are row-major even along dimensions of size 1, where they do not matter.
+#[inline]
+pub(crate) fn is_row_major(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut next = 1i64;
+    for i in (0..sizes.len().min(strides.len())).rev() {
+        if strides[i] != next {
+            return false;
+        }
+        next = next.saturating_mul(sizes[i].max(1));
+    }
+    true
+}
+
 /// The elements without gaps in NHWC (or NDHWC) order.
 pub fn is_channels_last(sizes: &[i64], strides: &[i64], format: MemoryFormat) -> bool {
     let order: &[usize] = match (format, sizes.len()) {

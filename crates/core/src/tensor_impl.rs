@@ -32,26 +32,43 @@ pub struct Metadata {
     previous: *mut Metadata,
 }
 
+/// Sizes and strides, and what follows from them.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    sizes: &'a [i64],
+    strides: &'a [i64],
+    numel: i64,
+    contiguous: bool,
+}
+
+impl<'a> Shape<'a> {
+    #[inline(always)]
+    fn new(sizes: &'a [i64], strides: &'a [i64]) -> Self {
+        // Overflows only beside a size of 0.
+        let numel = sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
+        Self { sizes, strides, numel, contiguous: strides::is_contiguous(sizes, strides) }
+    }
+}
+
 impl Metadata {
     /// Writes a view of a storage to its place. The caller has checked that it lies within the bytes.
     ///
     /// # Safety
     /// `to` is valid for writes; what it holds is not dropped.
     #[inline(always)]
-    unsafe fn write(to: *mut Self, storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) {
+    unsafe fn write(to: *mut Self, storage: Storage, dtype: DType, shape: Shape<'_>, offset: i64) {
         // SAFETY: forwarded from the caller.
         unsafe {
             write_fields!(
                 to,
                 Metadata {
                     storage: storage,
-                    sizes: strides::dims(sizes),
-                    strides: strides::dims(strides),
+                    sizes: strides::dims(shape.sizes),
+                    strides: strides::dims(shape.strides),
                     offset: offset,
-                    // Overflows only beside a size of 0.
-                    numel: sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size)),
+                    numel: shape.numel,
                     dtype: dtype,
-                    contiguous: strides::is_contiguous(sizes, strides),
+                    contiguous: shape.contiguous,
                     previous: ptr::null_mut(),
                 }
             );
@@ -59,13 +76,18 @@ impl Metadata {
     }
 
     /// [`Metadata::write`] to the heap.
-    fn boxed(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Box<Self> {
+    fn boxed(storage: Storage, dtype: DType, shape: Shape<'_>, offset: i64) -> Box<Self> {
         let mut block = Box::new_uninit();
         // SAFETY: the box is valid for writes, and initialised by this one.
         unsafe {
-            Self::write(block.as_mut_ptr(), storage, dtype, sizes, strides, offset);
+            Self::write(block.as_mut_ptr(), storage, dtype, shape, offset);
             block.assume_init()
         }
+    }
+
+    #[inline(always)]
+    fn shape(&self) -> Shape<'_> {
+        Shape { sizes: &self.sizes, strides: &self.strides, numel: self.numel, contiguous: self.contiguous }
     }
 
     /// True if row-major without gaps.
@@ -112,7 +134,7 @@ impl TensorImpl {
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
         check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        Ok(Self::make(None, storage, dtype, &sizes, &strides, offset))
+        Ok(Self::make(None, storage, dtype, Shape::new(&sizes, &strides), offset))
     }
 
     /// A fresh dense tensor. Its elements are initialised, with no particular value.
@@ -136,13 +158,27 @@ impl TensorImpl {
         check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
-        Ok(Self::make(None, storage, dtype, sizes, strides, 0))
+        Ok(Self::make(None, storage, dtype, Shape::new(sizes, strides), 0))
+    }
+
+    /// A fresh row-major tensor of the sizes of one that has no gaps: they need no check.
+    ///
+    /// # Errors
+    /// When it is too large, or cannot be allocated.
+    pub(crate) fn empty_contiguous_like(like: &Metadata, dtype: DType) -> Result<TensorRef> {
+        debug_assert!(like.contiguous);
+        let (shape, device) = (like.shape(), like.storage.device());
+        let plain = strides::is_row_major(shape.sizes, shape.strides);
+        match shape.numel.checked_mul(dtype.itemsize() as i64) {
+            Some(nbytes) if plain => Ok(Self::make(None, Storage::allocate(nbytes as usize, device)?, dtype, shape, 0)),
+            _ => Self::empty_of(shape.sizes, &strides::contiguous(shape.sizes), dtype, device),
+        }
     }
 
     /// The same view with a version counter of its own and no autograd: `x.data`.
     pub fn with_own_version(source: &TensorRef) -> TensorRef {
         let m = source.metadata();
-        Self::make(Some(Box::default()), m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset)
+        Self::make(Some(Box::default()), m.storage.clone(), m.dtype, m.shape(), m.offset)
     }
 
     /// The same view of the same storage, unknown to autograd, under metadata that nobody else can change: for operators
@@ -151,7 +187,7 @@ impl TensorImpl {
         let m = self.metadata();
         // Writes through this one count for themselves where those of `self` do.
         let version = self.version.as_ref().map(|_| Box::default());
-        let pinned = Self::make(version, m.storage.clone(), m.dtype, &m.sizes, &m.strides, m.offset);
+        let pinned = Self::make(version, m.storage.clone(), m.dtype, m.shape(), m.offset);
         pinned.set_wrapped_number(self.is_wrapped_number());
         pinned
     }
@@ -162,8 +198,7 @@ impl TensorImpl {
         version: Option<Box<AtomicU32>>,
         storage: Storage,
         dtype: DType,
-        sizes: &[i64],
-        strides: &[i64],
+        shape: Shape<'_>,
         offset: i64,
     ) -> TensorRef {
         let inference = tls::inference_enabled();
@@ -175,7 +210,7 @@ impl TensorImpl {
                     to,
                     TensorImpl {
                         current: AtomicPtr::new(ptr::null_mut()),
-                        first => |first| Metadata::write(first, storage, dtype, sizes, strides, offset),
+                        first => |first| Metadata::write(first, storage, dtype, shape, offset),
                         key_set: key_set,
                         requires_grad: AtomicBool::new(false),
                         wrapped_number: AtomicBool::new(false),
@@ -219,7 +254,7 @@ impl TensorImpl {
             storage.device()
         );
         crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        let mut block = Metadata::boxed(storage, dtype, &sizes, &strides, offset);
+        let mut block = Metadata::boxed(storage, dtype, Shape::new(&sizes, &strides), offset);
         let mut seen = self.current.load(Ordering::Acquire);
         loop {
             block.previous = seen;

@@ -3,7 +3,7 @@
 use tensor_core::strides::{self, Dims, show};
 use tensor_core::{DType, Device, Layout, MemoryFormat, Result, Scalar, check, promotion};
 
-use super::fill::fill_elements;
+use super::fill::{fill_elements, zero_elements};
 use crate::{Tensor, ops};
 
 fn check_layout(layout: Option<Layout>) -> Result<()> {
@@ -142,7 +142,7 @@ pub fn zeros(
 ) -> Result<Tensor> {
     check!(size.iter().all(|&s| s >= 0), "zeros: Dimension size must be non-negative.");
     let result = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
-    fill_elements(&result, Scalar::Int(0))?;
+    zero_elements(&result)?;
     Ok(result)
 }
 
@@ -202,7 +202,7 @@ pub fn zeros_like(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    fill_elements(&result, Scalar::Int(0))?;
+    zero_elements(&result)?;
     Ok(result)
 }
 

@@ -27,6 +27,20 @@ pub(crate) fn fill_elements(self_: &Tensor, value: Scalar) -> Result<()> {
     Ok(())
 }
 
+/// Up to here the bytes of a small tensor are cleared without a kernel.
+const FEW_BYTES: usize = 16 << 10;
+
+/// [`fill_elements`] with zeros, of a tensor that has all of its storage.
+pub(crate) fn zero_elements(self_: &Tensor) -> Result<()> {
+    let storage = self_.storage();
+    if self_.device().is_cpu() && storage.nbytes() <= FEW_BYTES {
+        // Zero is no bit set, in every dtype.
+        storage.borrow_mut()?.bytes_mut().fill(0);
+        return Ok(());
+    }
+    fill_elements(self_, Scalar::Int(0))
+}
+
 /// Sets every element to the value of a 0-dim tensor.
 pub fn fill_(self_: &Tensor, value: &Tensor) -> Result<()> {
     check!(
@@ -64,6 +78,6 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 /// A tensor of zeros in the image of another.
 pub fn zero(self_: &Tensor) -> Result<Tensor> {
     let result = ops::empty_like(self_, None, None, None, None, None)?;
-    fill_elements(&result, Scalar::Int(0))?;
+    zero_elements(&result)?;
     Ok(result)
 }

@@ -88,8 +88,11 @@ impl<'a> IterConfig<'a> {
     /// The first operands, as many as are used.
     #[inline(always)]
     fn with(flags: Flags, num_outputs: usize, operands: [Option<&'a TensorRef>; 4], used: usize) -> Self {
+        // Not `map`, which is a call for each.
+        let [a, b, c, d] = operands;
+        let seen = |tensor: Option<&'a TensorRef>| tensor.map(Seen::new);
         Self {
-            operands: SmallVec::from_buf_and_len(operands.map(|tensor| tensor.map(Seen::new)), used),
+            operands: SmallVec::from_buf_and_len([seen(a), seen(b), seen(c), seen(d)], used),
             num_outputs,
             flags,
             static_dtype: None,

@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::TensorIter;
 use crate::storage::Access;
-use crate::tensor_impl::Metadata;
 use crate::{Ref, Result, check};
 
 impl TensorIter {
@@ -19,13 +18,24 @@ impl TensorIter {
     #[inline(always)]
     pub fn locked<R>(&self, kernel: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
         let mut access = Access::new();
-        // What was planned with, and not what another thread makes of a tensor from here on.
-        let mut metas = SmallVec::<[&Metadata; 4]>::new();
         // By index: adapters of iterators are calls in the crates of kernels.
         let (operands, tensors) = (self.plan.operands.as_slice(), self.plan.tensors.as_slice());
-        for i in 0..operands.len().min(tensors.len()) {
+        let count = operands.len().min(tensors.len());
+        for i in 0..count {
             let (operand, tensor) = (&operands[i], &tensors[i]);
             let meta = tensor.metadata();
+            // Nobody else can reach a tensor and a storage that have one owner: the plan.
+            let private = operand.fresh && Ref::use_count(tensor) == 1 && meta.storage.use_count() == 1;
+            if !private {
+                access.add(&meta.storage, operand.is_output);
+            }
+        }
+        access.lock()?;
+        // Under the lock: a storage that grows moves its bytes.
+        let mut pointers = SmallVec::<[*mut u8; 4]>::new();
+        for i in 0..count {
+            let (operand, meta) = (&operands[i], tensors[i].metadata());
+            // A tensor never goes back to older metadata: what was planned with is what was locked.
             check!(
                 std::ptr::from_ref(meta) as usize == operand.planned,
                 "a tensor's metadata was changed by another thread during an operation"
@@ -36,18 +46,6 @@ impl TensorIter {
                 meta.dtype.cpp_name(),
                 operand.dtype.cpp_name()
             );
-            metas.push(meta);
-            // Nobody else can reach a tensor and a storage that have one owner: the plan.
-            let private = operand.fresh && Ref::use_count(tensor) == 1 && meta.storage.use_count() == 1;
-            if !private {
-                access.add(&meta.storage, operand.is_output);
-            }
-        }
-        access.lock()?;
-        // Under the lock: a storage that grows moves its bytes.
-        let mut pointers = SmallVec::<[*mut u8; 4]>::new();
-        for i in 0..metas.len() {
-            let meta = metas[i];
             let offset = (meta.offset as usize).wrapping_mul(meta.dtype.itemsize());
             pointers.push(meta.storage.data_ptr().wrapping_add(offset));
         }

@@ -269,6 +269,7 @@ impl TensorIter {
     }
 
     /// Sets the numbers that the kernel takes beside its operands.
+    #[inline]
     pub fn set_params(&mut self, params: &[Scalar]) {
         self.plan.params.clear();
         for param in params {

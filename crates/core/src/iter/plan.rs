@@ -39,17 +39,6 @@ pub fn resize_output(tensor: &TensorImpl, sizes: &[i64], strides: &[i64]) -> Res
     tensor.set_metadata(old.storage.clone(), old.dtype, Dims::from_slice(sizes), Dims::from_slice(strides), old.offset)
 }
 
-/// True if the strides are row-major even along dimensions of size 1, where they do not matter.
-#[inline]
-fn is_row_major(meta: &Metadata) -> bool {
-    let mut next = 1i64;
-    meta.sizes.iter().zip(&meta.strides).rev().all(|(&size, &stride)| {
-        let expected = next;
-        next = next.saturating_mul(size.max(1));
-        stride == expected
-    })
-}
-
 impl<'a> IterConfig<'a> {
     #[inline]
     pub(super) fn plan(&self) -> Result<TensorIter> {
@@ -64,8 +53,9 @@ impl<'a> IterConfig<'a> {
     #[inline]
     fn trivial(&self) -> Option<Seen<'a>> {
         let flags = &self.flags;
-        let inputs = &self.operands[self.num_outputs..];
-        let mut first = (*inputs.first().or(self.operands.first())?)?;
+        let operands = self.operands.as_slice();
+        let inputs = &operands[self.num_outputs..];
+        let mut first = (*inputs.first().or(operands.first())?)?;
         if first.meta.sizes.is_empty()
             && let Some(other) = inputs.iter().flatten().find(|seen| !seen.meta.sizes.is_empty())
         {
@@ -82,7 +72,7 @@ impl<'a> IterConfig<'a> {
         }
         let (device, is_number) = (meta.storage.device(), meta.sizes.is_empty());
         let mut numbers = false;
-        for (i, seen) in self.operands.iter().enumerate() {
+        for (i, seen) in operands.iter().enumerate() {
             let is_output = i < self.num_outputs;
             let Some(Seen { meta: m, tensor }) = seen else { if is_output { continue } else { return None } };
             let cast = is_output && self.static_dtype.is_some_and(|dtype| dtype != m.dtype);
@@ -100,7 +90,7 @@ impl<'a> IterConfig<'a> {
                 return None;
             }
         }
-        let plain = !numbers || (meta.numel > 0 && is_row_major(meta));
+        let plain = !numbers || (meta.numel > 0 && strides::is_row_major(&meta.sizes, &meta.strides));
         plain.then_some(first)
     }
 
@@ -121,11 +111,7 @@ impl<'a> IterConfig<'a> {
                 None => {
                     let dtype = self.static_dtype.unwrap_or(dtype);
                     iter.plan.strides.push(dtype.itemsize() as isize);
-                    if is_row_major(first.meta) {
-                        iter.push_fresh(sizes, &first.meta.strides, dtype, device)?;
-                    } else {
-                        iter.push_fresh(sizes, &strides::contiguous(sizes), dtype, device)?;
-                    }
+                    iter.push_new(TensorImpl::empty_contiguous_like(first.meta, dtype)?, dtype);
                 }
             }
         }
@@ -320,12 +306,12 @@ impl TensorIter {
         Self { plan }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, tensor: TensorRef, meta: *const Metadata, dtype: DType, is_output: bool) {
         self.push_operand(tensor, meta, dtype, is_output, false, false);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_operand(
         &mut self,
         tensor: TensorRef,
@@ -343,9 +329,13 @@ impl TensorIter {
     /// Pushes an output that the planner allocates.
     #[inline]
     fn push_fresh(&mut self, sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<()> {
-        let tensor = TensorImpl::empty_of(sizes, strides, dtype, device)?;
+        self.push_new(TensorImpl::empty_of(sizes, strides, dtype, device)?, dtype);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn push_new(&mut self, tensor: TensorRef, dtype: DType) {
         let meta = std::ptr::from_ref(tensor.metadata());
         self.push_operand(tensor, meta, dtype, true, true, false);
-        Ok(())
     }
 }
