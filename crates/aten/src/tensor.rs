@@ -230,7 +230,7 @@ impl Tensor {
     /// When it cannot be allocated.
     pub fn scalar_tensor(value: impl Into<Scalar>, dtype: DType) -> Result<Self> {
         let value = value.into();
-        dispatch!(dtype, T => Self::from_slice(&[<T as Element>::from_scalar(value)], &[]))
+        dispatch!(dtype, T => TensorImpl::number(<T as Element>::from_scalar(value)).map(Self))
     }
 
     /// A number as an operator's tensor argument: 0-dim, of the number's own dtype, marked as wrapped.
@@ -263,11 +263,11 @@ impl Tensor {
             return Self::wrapped_number(value);
         }
         let tensor = match dtype {
-            DType::F32 => Self::from_slice(&[value.to_f32()], &[])?,
-            _ => Self::from_slice(&[value.to_f64()], &[])?,
+            DType::F32 => TensorImpl::number(value.to_f32())?,
+            _ => TensorImpl::number(value.to_f64())?,
         };
-        tensor.0.set_wrapped_number(true);
-        Ok(tensor)
+        tensor.set_wrapped_number(true);
+        Ok(Self(tensor))
     }
 
     /// The elements in row-major order, copied; waits for a kernel that writes them.

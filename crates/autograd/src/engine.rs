@@ -245,13 +245,13 @@ fn evaluate<'a>(
             }
         }
     }
-    let hooks = hooks.unwrap_or_default();
-    for (nr, hook) in &hooks.tensor {
+    let hooks = hooks.as_ref();
+    for (nr, hook) in hooks.iter().flat_map(|hooks| &hooks.tensor) {
         if let Some(grad) = inputs.get_mut(*nr) {
             hooks::run_tensor_hook(hook, grad)?;
         }
     }
-    for (nr, cell) in &hooks.retained {
+    for (nr, cell) in hooks.iter().flat_map(|hooks| &hooks.retained) {
         if let Some(Some(grad)) = inputs.get(*nr) {
             retain(cell, grad)?;
         }
@@ -260,13 +260,13 @@ fn evaluate<'a>(
     if !graph.runs(task) {
         return Ok(None);
     }
-    for hook in &hooks.pre {
+    for hook in hooks.iter().flat_map(|hooks| &hooks.pre) {
         if let Some(new) = hook(&inputs)? {
             hooks::replace(&mut inputs, new)?;
         }
     }
     let need = graph.needs(node);
-    let seen = (!hooks.post.is_empty()).then(|| inputs.clone());
+    let seen = hooks.filter(|hooks| !hooks.post.is_empty()).map(|_| inputs.clone());
     // A post-hook sees the gradient itself, and a recorded one is a tensor of its own.
     let lent = if options.create_graph || seen.is_some() { None } else { graph.lend(node) };
     let (outputs, lent) = sums::lend(lent, || node.function().apply(node, inputs, &need));
@@ -276,7 +276,7 @@ fn evaluate<'a>(
     }
     validate::all(node, &mut outputs)?;
     if let Some(seen) = seen {
-        for hook in &hooks.post {
+        for hook in hooks.iter().flat_map(|hooks| &hooks.post) {
             if let Some(new) = hook(&outputs, &seen)? {
                 hooks::replace(&mut outputs, new)?;
             }

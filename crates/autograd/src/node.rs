@@ -217,9 +217,9 @@ impl Grads {
     /// `n` undefined gradients.
     #[inline]
     pub fn none(n: usize) -> Self {
-        let mut list = SmallVec::new();
-        list.resize(n, None);
-        Self(list)
+        let mut grads = Self::default();
+        grads.resize(n);
+        grads
     }
 
     /// True if none is defined.
@@ -272,7 +272,11 @@ impl Grads {
 
     #[inline]
     pub(crate) fn resize(&mut self, n: usize) {
-        self.0.resize(n, None);
+        // Not `SmallVec::resize`, which clones what it fills up with.
+        self.0.truncate(n);
+        while self.0.len() < n {
+            self.0.push(None);
+        }
     }
 }
 

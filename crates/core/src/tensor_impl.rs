@@ -7,9 +7,10 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use crate::element::bytes_of;
 use crate::refcount::{Slot, write_fields};
 use crate::strides::{self, Dims};
-use crate::{DType, Device, DispatchKeySet, Layout, MemoryFormat, Ref, Result, Storage, check, tls};
+use crate::{DType, Device, DispatchKeySet, Element, Layout, MemoryFormat, Ref, Result, Storage, check, tls};
 
 /// A shared tensor. `tensor_aten::Tensor` is a newtype of it with operators.
 pub type TensorRef = Ref<TensorImpl>;
@@ -159,6 +160,20 @@ impl TensorImpl {
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
         Ok(Self::make(None, storage, dtype, Shape::new(sizes, strides), 0))
+    }
+
+    /// A 0-dim tensor on the host that holds one element.
+    ///
+    /// # Errors
+    /// When it cannot be allocated.
+    #[inline]
+    pub fn number<T: Element>(value: T) -> Result<TensorRef> {
+        Self::number_of(bytes_of(&[value]), T::DTYPE)
+    }
+
+    fn number_of(element: &[u8], dtype: DType) -> Result<TensorRef> {
+        let shape = Shape { sizes: &[], strides: &[], numel: 1, contiguous: true };
+        Ok(Self::make(None, Storage::from_bytes(element)?, dtype, shape, 0))
     }
 
     /// A fresh row-major tensor of the sizes of one that has no gaps: they need no check.
