@@ -48,8 +48,10 @@ pub fn no_table(family: &str, device: Device) -> Error {
     )
 }
 
-/// `out = beta * out + alpha * a @ b` over matrices of any strides; with `beta` 0 the old elements do not matter.
-pub type GemmKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar) -> Result<()>;
+/// `out = beta * old + alpha * a @ b` over matrices of any strides, those of `old` 0 where it is broadcast. Without an `old` it is
+/// `out`; with `beta` 0 its elements do not matter.
+pub type GemmKernel =
+    fn(out: &Tensor, a: &Tensor, b: &Tensor, old: Option<&Tensor>, alpha: Scalar, beta: Scalar) -> Result<()>;
 
 /// A [`GemmKernel`] for each matrix of a batch: the first dimension counts them.
 pub type BatchedGemmKernel = GemmKernel;

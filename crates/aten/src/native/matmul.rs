@@ -1,5 +1,6 @@
 //! Matrix products: checks, shapes and the call of a GEMM. Products that broadcast are composites.
 
+use smallvec::SmallVec;
 use tensor_core::iter::IterConfig;
 use tensor_core::strides;
 use tensor_core::{DType, Result, Scalar, bail, check};
@@ -71,28 +72,26 @@ pub(super) fn write(out: &Tensor, src: &Tensor) -> Result<()> {
     kernels::copy(out.device())?.copy.get(out.dtype(), "copy_")?(&iter)
 }
 
-/// `beta * old + alpha * product`: a slot of shape `sizes` that holds `old`, broadcast, before `run(slot)` adds to it.
+/// `beta * old + alpha * product`: a slot of shape `sizes` for `run(kernels, slot, old)`, which adds to `old`, broadcast, or to the
+/// slot's own elements where there is none.
 fn accumulate(
     out: Out<'_>,
     sizes: &[i64],
     old: &Tensor,
     factors: &[&Tensor],
     beta: Scalar,
-    run: impl FnOnce(&MatmulKernels, &Tensor) -> Result<()>,
+    run: impl FnOnce(&MatmulKernels, &Tensor, Option<&Tensor>) -> Result<()>,
 ) -> Result<Tensor> {
     let expanded = view::expand(old, sizes, false)?;
     let in_place = out.target(0).is_some_and(|target| target.is_same(old));
-    let mut inputs: Vec<&Tensor> = factors.to_vec();
+    let mut inputs: SmallVec<[&Tensor; 3]> = factors.iter().copied().collect();
     if !in_place {
         inputs.push(old);
     }
     fill(out, spec(out, sizes, old), &inputs, |kernels, slot| {
         // An in-place slot has the storage of what it replaces, or another one.
         let holds_old = in_place && slot.storage().ptr_eq(old.storage());
-        if !is_zero(beta) && !holds_old {
-            write(slot, &expanded)?;
-        }
-        run(kernels, slot)
+        run(kernels, slot, if is_zero(beta) || holds_old { None } else { Some(&expanded) })
     })
 }
 
@@ -115,7 +114,7 @@ pub fn mm(out: Out<'_>, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         kernels::matmul(like.device())?.gemm.get(like.dtype(), "addmm_impl_cpu_")?;
     }
     fill(out, spec(out, &[n, m], like), &[self_, mat2], |kernels, slot| {
-        kernels.gemm.get(slot.dtype(), "addmm_impl_cpu_")?(slot, self_, mat2, 1.into(), 0.into())
+        kernels.gemm.get(slot.dtype(), "addmm_impl_cpu_")?(slot, self_, mat2, None, 1.into(), 0.into())
     })
 }
 
@@ -147,8 +146,8 @@ pub fn addmm(
     if !self_.is_meta() {
         kernels::matmul(self_.device())?.gemm.get(dtype, "addmm_impl_cpu_")?;
     }
-    accumulate(out, &[n, m], self_, &[mat1, mat2], beta, |kernels, slot| {
-        kernels.gemm.get(dtype, "addmm_impl_cpu_")?(slot, mat1, mat2, alpha, beta)
+    accumulate(out, &[n, m], self_, &[mat1, mat2], beta, |kernels, slot, old| {
+        kernels.gemm.get(dtype, "addmm_impl_cpu_")?(slot, mat1, mat2, old, alpha, beta)
     })
 }
 
@@ -186,7 +185,7 @@ pub fn bmm(out: Out<'_>, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         kernels::matmul(self_.device())?.batched_gemm.get(self_.dtype(), "bmm")?;
     }
     fill(out, spec(out, &sizes, self_), &[self_, mat2], |kernels, slot| {
-        kernels.batched_gemm.get(slot.dtype(), "bmm")?(slot, self_, mat2, 1.into(), 0.into())
+        kernels.batched_gemm.get(slot.dtype(), "bmm")?(slot, self_, mat2, None, 1.into(), 0.into())
     })
 }
 
@@ -217,8 +216,8 @@ pub fn baddbmm(
     if !self_.is_meta() {
         kernels::matmul(self_.device())?.batched_gemm.get(dtype, "baddbmm")?;
     }
-    accumulate(out, &sizes, self_, &[batch1, batch2], beta, |kernels, slot| {
-        kernels.batched_gemm.get(dtype, "baddbmm")?(slot, batch1, batch2, alpha, beta)
+    accumulate(out, &sizes, self_, &[batch1, batch2], beta, |kernels, slot, old| {
+        kernels.batched_gemm.get(dtype, "baddbmm")?(slot, batch1, batch2, old, alpha, beta)
     })
 }
 
@@ -262,15 +261,15 @@ pub fn addbmm(
     if !self_.is_meta() {
         kernels::matmul(self_.device())?.gemm.get(dtype, "addmm_impl_cpu_")?;
     }
-    accumulate(out, &[n, m], self_, &[batch1, batch2], beta, |kernels, slot| {
+    accumulate(out, &[n, m], self_, &[batch1, batch2], beta, |kernels, slot, old| {
         let kernel = kernels.gemm.get(dtype, "addmm_impl_cpu_")?;
         if count == 0 {
             let nothing = |sizes: [i64; 2]| Tensor::new_dense(&sizes, dtype, slot.device());
-            return kernel(slot, &nothing([n, 0])?, &nothing([0, m])?, alpha, beta);
+            return kernel(slot, &nothing([n, 0])?, &nothing([0, m])?, old, alpha, beta);
         }
         for i in 0..count {
-            let beta = if i == 0 { beta } else { 1.into() };
-            kernel(slot, &matrix(batch1, i)?, &matrix(batch2, i)?, alpha, beta)?;
+            let (old, beta) = if i == 0 { (old, beta) } else { (None, 1.into()) };
+            kernel(slot, &matrix(batch1, i)?, &matrix(batch2, i)?, old, alpha, beta)?;
         }
         Ok(())
     })
@@ -308,7 +307,7 @@ pub fn mv(out: Out<'_>, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
     }
     fill(out, spec(out, &[rows], self_), &[self_, vec], |kernels, slot| {
         let kernel = kernels.gemm.get(slot.dtype(), "addmv_impl_cpu")?;
-        kernel(&column(slot)?, self_, &column(vec)?, 1.into(), 0.into())
+        kernel(&column(slot)?, self_, &column(vec)?, None, 1.into(), 0.into())
     })
 }
 
@@ -322,9 +321,10 @@ pub fn addmv(out: Out<'_>, self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Sca
     if !self_.is_meta() {
         kernels::matmul(self_.device())?.gemm.get(dtype, "addmv_impl_cpu")?;
     }
-    accumulate(out, &[rows], self_, &[mat, vec], beta, |kernels, slot| {
+    accumulate(out, &[rows], self_, &[mat, vec], beta, |kernels, slot, old| {
         let kernel = kernels.gemm.get(dtype, "addmv_impl_cpu")?;
-        kernel(&column(slot)?, mat, &column(vec)?, alpha, beta)
+        let old = old.map(column).transpose()?;
+        kernel(&column(slot)?, mat, &column(vec)?, old.as_ref(), alpha, beta)
     })
 }
 

@@ -56,14 +56,30 @@ impl<'a> Ahead<'a> {
     #[inline(always)]
     pub fn fetch(&self, t: usize) {
         let near = (t & ((1 << self.shift) - 1)) as isize * self.near;
-        let at = self.at.wrapping_offset(near + (t >> self.shift) as isize * self.far);
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-            // SAFETY: a hint: no address is wrong, and nothing is read.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        line(self.at.wrapping_offset(near + (t >> self.shift) as isize * self.far));
     }
+}
+
+/// Asks for the lines of some elements, which are read soon.
+#[inline(always)]
+pub(crate) fn fetch<T>(elements: &[T]) {
+    let (at, bytes) = (elements.as_ptr().cast::<u8>(), size_of_val(elements));
+    let mut offset = 0;
+    while offset < bytes {
+        line(at.wrapping_add(offset));
+        offset += LINE as usize;
+    }
+}
+
+/// Asks for a line.
+#[inline(always)]
+fn line(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint: no address is wrong, and nothing is read.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }

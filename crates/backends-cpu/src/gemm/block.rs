@@ -27,7 +27,7 @@ impl<U> Clone for Packed<U> {
 }
 impl<U> Copy for Packed<U> {}
 
-/// `c = alpha * a @ b + beta * c` in stretches of `steps`. `next` is what is multiplied after `b`.
+/// `c = alpha * a @ b + beta * old` in stretches of `steps`. `next` is what is multiplied after `b`.
 ///
 /// # Safety
 /// `room` is that of a stretch; `c` is a matrix of the caller's alone that fits `a` and `b`.
@@ -42,7 +42,11 @@ pub(super) unsafe fn run<U: Units, T: Value<Op = U::Sum>, const R: usize, const 
     let (k, depth) = (a.cols(), steps * U::GROUP);
     for start in (0..k).step_by(depth) {
         let end = k.min(start + depth);
-        let update = if start == 0 { update } else { Update { beta: <U::Sum as Arith>::ONE, ..update } };
+        // Later stretches add to what the first one left.
+        let (update, c) = match start {
+            0 => (update, c),
+            _ => (Update { beta: <U::Sum as Arith>::ONE, ..update }, Place::of(c.at, c.row_stride, c.col_stride)),
+        };
         let next = if end < k { Some(b.rows_range(end, k)) } else { next };
         let stretch = Stretch::<U> { a: a.cols_range(start, end), b: b.rows_range(start, end), next, room };
         U::run(
@@ -209,8 +213,7 @@ impl<U: Units> Stretch<'_, U> {
             let wide = const { H == 4 && R == 12 } && stays && n - j >= 4 * L;
             let cols = (n - j).min(if wide { 4 * L } else { 2 * L });
             let (size, panel) = ((rows, cols), self.panel::<L>(stays, j, cols));
-            let at = c.at.wrapping_offset(i as isize * c.row_stride + j as isize * c.col_stride);
-            let c = Place { at, ..c };
+            let c = c.from(i, j);
             let ahead = self.ahead::<T, R, L>(stays, (i, j), c);
             // SAFETY: rows of `a` and columns of `c` that there are, against a panel that is packed, or lies in `b`.
             unsafe {

@@ -1,6 +1,8 @@
 //! Products that others compute, on blocks of the result under our own pool: those of complex numbers through the `gemm`
 //! crate, and with the feature `blas` all large ones that BLAS can name.
 
+use super::copy;
+use super::tile::Update;
 use crate::loops::{MatMut, MatRef};
 use crate::simd::Arith;
 
@@ -35,22 +37,23 @@ fn blocks<T: Send + Sync>(
     });
 }
 
-/// `c = alpha * a @ b + beta * c` by BLAS, where it is there and can name the matrices; else by `f`.
+/// `c = alpha * a @ b + beta * old` by BLAS, where it is there and can name the matrices; else by `f`.
 #[cfg(feature = "blas")]
 pub(super) fn by_blas_or<T: super::blas::Blas + Send + Sync>(
-    alpha: T,
+    update: Update<T>,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    beta: T,
-    c: MatMut<'_, T>,
-    f: fn(T, MatRef<'_, T>, MatRef<'_, T>, T, MatMut<'_, T>),
+    old: Option<MatRef<'_, T>>,
+    mut c: MatMut<'_, T>,
+    f: fn(Update<T>, MatRef<'_, T>, MatRef<'_, T>, Option<MatRef<'_, T>>, MatMut<'_, T>),
 ) {
     if c.rows().saturating_mul(c.cols()).saturating_mul(a.cols()) <= SMALL {
-        return f(alpha, a, b, beta, c);
+        return f(update, a, b, old, c);
     }
+    copy(old, &mut c);
     blocks(a, b, c, |a, b, mut c| {
-        if !super::blas::gemm(alpha, a, b, beta, &mut c) {
-            f(alpha, a, b, beta, c);
+        if !super::blas::gemm(update.alpha, a, b, update.beta, &mut c) {
+            f(update, a, b, None, c);
         }
     });
 }
@@ -59,18 +62,25 @@ pub(super) fn by_blas_or<T: super::blas::Blas + Send + Sync>(
 #[cfg(not(feature = "blas"))]
 #[inline]
 pub(super) fn by_blas_or<T>(
-    alpha: T,
+    update: Update<T>,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    beta: T,
+    old: Option<MatRef<'_, T>>,
     c: MatMut<'_, T>,
-    f: impl Fn(T, MatRef<'_, T>, MatRef<'_, T>, T, MatMut<'_, T>),
+    f: impl Fn(Update<T>, MatRef<'_, T>, MatRef<'_, T>, Option<MatRef<'_, T>>, MatMut<'_, T>),
 ) {
-    f(alpha, a, b, beta, c);
+    f(update, a, b, old, c);
 }
 
-/// `c = alpha * a @ b + beta * c` of complex numbers by the `gemm` crate.
-pub(super) fn by_crate<T: Arith + 'static>(alpha: T, a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T, c: MatMut<'_, T>) {
+/// `c = alpha * a @ b + beta * old` of complex numbers by the `gemm` crate.
+pub(super) fn by_crate<T: Arith + 'static>(
+    Update { alpha, beta }: Update<T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    old: Option<MatRef<'_, T>>,
+    mut c: MatMut<'_, T>,
+) {
+    copy(old, &mut c);
     blocks(a, b, c, |a, b, mut c| {
         let (m, n, k, rs, cs) = (c.rows(), c.cols(), a.cols(), c.row_stride(), c.col_stride());
         let (a_strides, b_strides) = ((a.row_stride(), a.col_stride()), (b.row_stride(), b.col_stride()));

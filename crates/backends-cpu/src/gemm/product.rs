@@ -46,17 +46,17 @@ fn grid(strips: usize, panels: usize, most: usize, threads: usize) -> (usize, us
     best.1
 }
 
-/// `c = alpha * a @ b + beta * c`, in tiles of `R` rows by two vectors of `L` lanes.
+/// `c = alpha * a @ b + beta * old`, in tiles of `R` rows by two vectors of `L` lanes.
 pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
-    alpha: U::Sum,
+    update: Update<U::Sum>,
     a: MatRef<'_, U::In>,
     b: MatRef<'_, U::In>,
-    beta: U::Sum,
+    old: Option<MatRef<'_, T>>,
     c: MatMut<'_, T>,
 ) {
     if c.row_stride() == 1 && c.col_stride() != 1 {
         // Tiles are written along their vectors.
-        return product::<U, T, R, L>(alpha, b.t(), a.t(), beta, c.t());
+        return product::<U, T, R, L>(update, b.t(), a.t(), old.map(MatRef::t), c.t());
     }
     let (m, n, k) = (a.rows(), b.cols(), a.cols());
     let workers = if in_parallel_region() { 1 } else { get_num_threads() };
@@ -70,8 +70,10 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
         // What this thread multiplies next, if all are equally fast.
         let next = j + threads * cols;
         let next = (c.rows() == m && next < n).then(|| b.cols_range(next, n.min(next + cols)));
-        let (a, b) = (a.rows_range(i, i + c.rows()), b.cols_range(j, end));
-        one::<U, T, R, L>(Update { alpha, beta }, a, (b, next), &mut c, apart);
+        let (rows, b) = (i..i + c.rows(), b.cols_range(j, end));
+        let a = a.rows_range(rows.start, rows.end);
+        let old = old.map(|old| old.rows_range(rows.start, rows.end).cols_range(j, end));
+        one::<U, T, R, L>(update, a, (b, next), Place::new(&mut c, old), [c.rows(), c.cols()], apart);
     });
 }
 
@@ -80,19 +82,18 @@ fn one<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
     update: Update<U::Sum>,
     a: MatRef<'_, U::In>,
     (b, next): (MatRef<'_, U::In>, Option<MatRef<'_, U::In>>),
-    c: &mut MatMut<'_, T>,
+    place: Place<T>,
+    [rows, cols]: [usize; 2],
     apart: bool,
 ) {
-    let (rows, cols) = (c.rows(), c.cols());
     let steps = stretch::<U>(a.cols());
     let panels = steps * cols.next_multiple_of(2 * L);
     let packed = ((panels + steps * R) * size_of::<U::Unit>()).next_multiple_of(64);
     let sums = if apart { rows * cols * size_of::<U::Sum>() } else { 0 };
-    let place = Place { at: c.as_mut_ptr(), row_stride: c.row_stride(), col_stride: c.col_stride() };
     scratch::with(packed + sums, |buffer: &mut [u8]| {
         let buffer = buffer.as_mut_ptr();
         let room = Packed { panels: buffer.cast::<U::Unit>(), strip: buffer.cast::<U::Unit>().wrapping_add(panels) };
-        // SAFETY: `room` has a stretch's panels and strip; `place` is `c`, or as large and in the scratch alone; both fit `a`
+        // SAFETY: `room` has a stretch's panels and strip; `place` is the block, or as large and in the scratch alone; both fit `a`
         // and `b`, whose shapes the caller of `gemm` has seen checked.
         unsafe {
             if !apart {
@@ -100,14 +101,14 @@ fn one<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
             }
             let sums = buffer.add(packed).cast::<U::Sum>();
             let whole = Update { alpha: <U::Sum as Arith>::ONE, beta: <U::Sum as Arith>::ZERO };
-            let apart = Place { at: sums, row_stride: cols as isize, col_stride: 1 };
+            let apart = Place::of(sums, cols as isize, 1);
             block::run::<U, U::Sum, R, L>(whole, a, (b, next), apart, room, steps);
             let sums = std::slice::from_raw_parts(sums, rows * cols);
             U::run(
                 #[inline(always)]
                 || {
-                    for (i, sums) in sums.chunks(cols).enumerate() {
-                        update_row(sums, update, place.at.offset(i as isize * place.row_stride), place.col_stride);
+                    for i in 0..rows {
+                        update_row::<T, L>(&sums[i * cols..][..cols], update, place.from(i, 0));
                     }
                 },
             );

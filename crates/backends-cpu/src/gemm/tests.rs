@@ -39,20 +39,29 @@ impl<T: Element> Laid<T> {
     }
 }
 
-/// Against the definition: a shape, the orders of `a`, `b` and `c`, and two numbers.
+/// Against the definition: a shape, the orders of `a`, `b` and `c`, and two numbers. What is added lies in `c`, and apart from it: as a
+/// matrix, as one row for all rows, and as one column for all columns.
 fn agrees<I: Isa, T: Gemm>([m, n, k]: [usize; 3], orders: [usize; 3], (alpha, beta): (i64, i64)) {
     let of = |v: i64| T::from_scalar(v.into()).up();
     let (a, b) = (Laid::<T>::new(m, k, orders[0], 0), Laid::<T>::new(k, n, orders[1], 3));
-    let old = Laid::<T>::new(m, n, orders[2], 5);
-    let mut new = Laid::<T>::new(m, n, orders[2], 5);
-    gemm::<I, T>(of(alpha), a.read(), b.read(), of(beta), new.write()).unwrap();
-    for i in 0..m {
-        for j in 0..n {
-            let mut sum = <T::Op as Arith>::ZERO;
-            for p in 0..k {
-                sum = sum.add(a.read().at(i, p).up().mul(b.read().at(p, j).up()));
-            }
-            let expected = T::down(of(alpha).mul(sum).add(of(beta).mul(old.read().at(i, j).up())));
+    let products: Vec<T::Op> = (0..m * n)
+        .map(|at| {
+            (0..k).fold(<T::Op as Arith>::ZERO, |sum, p| {
+                sum.add(a.read().at(at / n, p).up().mul(b.read().at(p, at % n).up()))
+            })
+        })
+        .collect();
+    let own = Laid::<T>::new(m, n, orders[2], 5);
+    let (apart, row, col) =
+        (Laid::<T>::new(m, n, orders[0], 4), Laid::<T>::new(1, n, 0, 1), Laid::<T>::new(m, 1, 0, 2));
+    let row = MatRef::new(&row.elements, m, n, 0, 1).unwrap();
+    let col = MatRef::new(&col.elements, m, n, 1, 0).unwrap();
+    for (old, from) in [(own.read(), None), (apart.read(), Some(apart.read())), (row, Some(row)), (col, Some(col))] {
+        let mut new = Laid::<T>::new(m, n, orders[2], 5);
+        gemm_onto::<I, T>(of(alpha), a.read(), b.read(), of(beta), from, new.write()).unwrap();
+        for (at, &product) in products.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let expected = T::down(of(alpha).mul(product).add(of(beta).mul(old.at(i, j).up())));
             assert_eq!(new.read().at(i, j), expected, "{m} {n} {k} orders {orders:?} at {i}, {j}");
         }
     }

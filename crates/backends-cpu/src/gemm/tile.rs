@@ -6,20 +6,52 @@ use super::ahead::Ahead;
 use super::blend;
 use super::units::Units;
 use crate::arrays::{each, map};
+use crate::loops::{MatMut, MatRef};
 use crate::simd::{Arith, Value};
 
-/// `c = alpha * sum + beta * c`
+/// `c = alpha * sum + beta * old`
+#[doc(hidden)]
 #[derive(Clone, Copy)]
-pub(super) struct Update<S> {
+pub struct Update<S> {
     pub alpha: S,
     pub beta: S,
 }
 
-/// A part of the result: where it begins, and its strides.
+/// A part of the result, and of what its sums are added to: where they begin, and their strides.
 pub(super) struct Place<T> {
     pub at: *mut T,
     pub row_stride: isize,
     pub col_stride: isize,
+    pub old: *const T,
+    pub old_row_stride: isize,
+    pub old_col_stride: isize,
+}
+
+impl<T> Place<T> {
+    /// A matrix and what is added to it: itself, or another one as large.
+    #[inline(always)]
+    pub fn new(c: &mut MatMut<'_, T>, old: Option<MatRef<'_, T>>) -> Self {
+        let itself = Self::of(c.as_mut_ptr(), c.row_stride(), c.col_stride());
+        let Some(old) = old else { return itself };
+        Self { old: old.as_ptr(), old_row_stride: old.row_stride(), old_col_stride: old.col_stride(), ..itself }
+    }
+
+    /// A matrix that is added to itself.
+    #[inline(always)]
+    pub fn of(at: *mut T, row_stride: isize, col_stride: isize) -> Self {
+        Self { at, row_stride, col_stride, old: at, old_row_stride: row_stride, old_col_stride: col_stride }
+    }
+
+    /// What begins at row `i` and column `j`.
+    #[inline(always)]
+    pub fn from(self, i: usize, j: usize) -> Self {
+        let (i, j) = (i as isize, j as isize);
+        Self {
+            at: self.at.wrapping_offset(i * self.row_stride + j * self.col_stride),
+            old: self.old.wrapping_offset(i * self.old_row_stride + j * self.old_col_stride),
+            ..self
+        }
+    }
 }
 
 impl<T> Clone for Place<T> {
@@ -57,13 +89,13 @@ pub(super) unsafe fn tile<
         // SAFETY: forwarded from the caller.
         || unsafe {
             let sums = sums::<U, R, V, L, FAR>(steps, strip, panel, ahead);
-            if size == (R, V * L) && c.col_stride == 1 {
+            if size == (R, V * L) && c.col_stride == 1 && c.old_col_stride == 1 {
                 whole(sums, update, c);
             } else {
                 // A copy: sums whose address is taken would not stay in registers.
                 let mut copy = MaybeUninit::uninit();
                 let copy: &mut [[[U::Sum; L]; V]; R] = copy.write(sums);
-                edge::<U, T>(copy.as_flattened().as_flattened(), V * L, update, c, size);
+                edge::<U, T, L>(copy.as_flattened().as_flattened(), V * L, update, c, size);
             }
         },
     );
@@ -134,6 +166,8 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
     c: Place<T>,
 ) {
     let row = |r: usize, v: usize| c.at.wrapping_offset(r as isize * c.row_stride).wrapping_add(v * L).cast::<[T; L]>();
+    let old =
+        |r: usize, v: usize| c.old.wrapping_offset(r as isize * c.old_row_stride).wrapping_add(v * L).cast::<[T; L]>();
     let (alpha, beta) = (update.alpha, update.beta);
     if beta == <T::Op as Arith>::ZERO {
         for r in 0..R {
@@ -153,7 +187,7 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
             for v in 0..V {
                 // SAFETY: as above.
                 unsafe {
-                    let old = *row(r, v);
+                    let old = *old(r, v);
                     *row(r, v) = each(
                         #[inline(always)]
                         |l| blend(alpha, sums[r][v][l], beta, old[l]),
@@ -169,7 +203,7 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
 /// # Safety
 /// As of [`tile`].
 #[inline(never)]
-unsafe fn edge<U: Units, T: Value<Op = U::Sum>>(
+unsafe fn edge<U: Units, T: Value<Op = U::Sum>, const L: usize>(
     sums: &[U::Sum],
     width: usize,
     update: Update<U::Sum>,
@@ -179,36 +213,48 @@ unsafe fn edge<U: Units, T: Value<Op = U::Sum>>(
     U::run(
         #[inline(always)]
         || {
-            for (r, sums) in sums.chunks(width).take(rows).enumerate() {
+            for r in 0..rows {
                 // SAFETY: row `r` of `c`.
-                unsafe { update_row(&sums[..cols], update, c.at.offset(r as isize * c.row_stride), c.col_stride) };
+                unsafe { update_row::<T, L>(&sums[r * width..][..cols], update, c.from(r, 0)) };
             }
         },
     );
 }
 
-/// Updates elements that lie `stride` apart.
+/// Updates the elements of the first row of `c`.
 ///
 /// # Safety
 /// There are as many as sums, valid for reads and writes.
 #[inline(always)]
-pub(super) unsafe fn update_row<T: Value>(sums: &[T::Op], update: Update<T::Op>, to: *mut T, stride: isize) {
-    let (alpha, beta) = (update.alpha, update.beta);
-    if stride != 1 {
-        for (j, &sum) in sums.iter().enumerate() {
-            // SAFETY: forwarded from the caller.
-            unsafe {
-                let to = to.offset(j as isize * stride);
-                *to = blend(alpha, sum, beta, *to);
-            }
+pub(super) unsafe fn update_row<T: Value, const L: usize>(sums: &[T::Op], update: Update<T::Op>, c: Place<T>) {
+    let (alpha, beta, n) = (update.alpha, update.beta, sums.len());
+    let mut j = 0;
+    if c.col_stride == 1 && c.old_col_stride == 1 {
+        // Whole vectors, then four at a time: rows are short.
+        macro_rules! some {
+            ($width:ident) => {
+                while j + $width <= n {
+                    // SAFETY: elements `j..j + $width` of `n`, side by side.
+                    unsafe {
+                        let some = *sums.as_ptr().add(j).cast::<[T::Op; $width]>();
+                        let old = *c.old.add(j).cast::<[T; $width]>();
+                        *c.at.add(j).cast::<[T; $width]>() = each(
+                            #[inline(always)]
+                            |l| blend(alpha, some[l], beta, old[l]),
+                        );
+                    }
+                    j += $width;
+                }
+            };
         }
-    } else {
-        // SAFETY: forwarded from the caller.
-        let to = unsafe { std::slice::from_raw_parts_mut(to, sums.len()) };
-        if beta == <T::Op as Arith>::ZERO {
-            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = T::down(alpha.mul(sum)));
-        } else {
-            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = blend(alpha, sum, beta, *to));
-        }
+        const FOUR: usize = 4;
+        some!(L);
+        some!(FOUR);
+    }
+    while j < n {
+        let c = c.from(0, j);
+        // SAFETY: element `j < n`.
+        unsafe { *c.at = blend(alpha, sums[j], beta, *c.old) };
+        j += 1;
     }
 }
