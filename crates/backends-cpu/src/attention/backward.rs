@@ -10,12 +10,13 @@ use super::panels::{
     LANES, Lanes, ROWS, columns_by_panel, dots, pack, pair, panel_by_rows, rows_by_panel, set_pair, take_panel, unpack,
     zip_pairs,
 };
-use super::{Attend, Block, Head, KEYS, Limits, Problem, Rows, SOFTMAX, TASKS, par_each};
+use super::{Attend, Block, Head, KEYS, Limits, Problem, Rows, SOFTMAX, TASKS, fetch_result, par_each};
 use crate::arrays::{each, map};
 use crate::isa::Isa;
 use crate::loops::scratch::split_off;
 use crate::loops::views::{View, ViewMut};
 use crate::loops::{MatMut, scratch};
+use crate::parallel::get_num_threads;
 
 /// What the way back gets beside the inputs of the way forth: the result's gradient, the result and the logarithms.
 pub struct Given<'a, T> {
@@ -80,7 +81,11 @@ pub fn backward<I: Isa, T: Attend, const L: usize>(
         #[inline(always)]
         |task| {
             let head = problem.head(task.head);
-            differentiate::<I, T, L>(&head, given, task);
+            let next = problem.after(task.head).filter(|_| parts == 1).map(|next| {
+                let i = task.head + get_num_threads();
+                [next.q, Rows::new(&given.grad, i), Rows::new(&given.out, i), next.k, next.v]
+            });
+            differentiate::<I, T, L>(&head, given, task, next);
         },
     );
     let partial = partial.as_slice();
@@ -159,10 +164,18 @@ impl<T: Attend> Packed<'_, T> {
     }
 }
 
-/// A task's gradients.
+/// A task's gradients. What the next task reads is fetched meanwhile, in parts: caches take so many requests at a time.
 #[inline(always)]
-fn differentiate<I: Isa, T: Attend, const L: usize>(head: &Head<'_, T>, given: &Given<'_, T>, task: Task<'_, T>) {
+fn differentiate<I: Isa, T: Attend, const L: usize>(
+    head: &Head<'_, T>,
+    given: &Given<'_, T>,
+    task: Task<'_, T>,
+    next: Option<[Rows<'_, T>; 5]>,
+) {
+    let mut next = next.iter().flatten();
+    let mut fetch_next = || next.next().iter().for_each(|rows| rows.fetch());
     let Task { head: i, begin, mut dq, mut dk, mut dv } = task;
+    [&mut dq, &mut dk, &mut dv].into_iter().for_each(fetch_result);
     let (grad, out) = (Rows::new(&given.grad, i), Rows::new(&given.out, i));
     let logarithms = given.logarithms.lane(2, i);
     let (depth, keys) = (head.q.cols, dk.rows());
@@ -205,14 +218,19 @@ fn differentiate<I: Isa, T: Attend, const L: usize>(head: &Head<'_, T>, given: &
                     let (weights, slopes) = (&mut weights[..end - start], &mut slopes[..end - start]);
                     let limits = head.limits::<L>(block, start, end);
                     head.scores::<I, L>(packed.queries, block, start, &limits, weights);
+                    fetch_next();
                     rows_by_panel::<I, T, L>(head.v.from(start), packed.grads, slopes, limits.get());
+                    fetch_next();
                     slope::<I, T, L>(weights, slopes, &limits, &packed);
+                    fetch_next();
                     let lanes = (block.lanes, head.causal.then(|| start as isize - first as isize));
                     let at = (start - begin) * pitch;
                     let sums = (&*packed.grad_rows, &mut value_sums[at..]);
                     panel_by_rows::<I, T, L>(weights, lanes, sums, pitch);
+                    fetch_next();
                     let sums = (&*packed.query_rows, &mut key_sums[at..]);
                     panel_by_rows::<I, T, L>(slopes, lanes, sums, pitch);
+                    fetch_next();
                     columns_by_panel::<I, T, L>(head.k.from(start), slopes, query_sums, limits.get(), &[T::ONE; LANES]);
                 }
                 for r in (0..block.rows).step_by(ROWS) {

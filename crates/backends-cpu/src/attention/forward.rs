@@ -3,7 +3,7 @@
 use tensor_core::Result;
 
 use super::panels::{LANES, Lanes, ROWS, columns_by_panel, pack, pair, set_pair, take_panel, unpack, zip_pairs};
-use super::{Attend, Block, Head, KEYS, Problem, SOFTMAX, par_each, round};
+use super::{Attend, Block, Head, KEYS, Problem, Rows, SOFTMAX, fetch_result, par_each, round};
 use crate::arrays::map;
 use crate::isa::Isa;
 use crate::loops::MatMut;
@@ -35,8 +35,12 @@ pub fn forward<I: Isa, T: Attend, const L: usize>(
         tasks,
         work,
         #[inline(always)]
-        |task| {
+        |mut task| {
             let head = problem.head(task.head);
+            fetch_result(&mut task.out);
+            if let Some(next) = problem.after(task.head) {
+                [next.q, next.k, next.v].iter().for_each(Rows::fetch);
+            }
             attend::<I, T, L>(&head, task);
         },
     );

@@ -17,9 +17,11 @@ use tensor_aten::Tensor;
 use tensor_aten::kernels::Attention;
 use tensor_core::{DType, Result, bf16, check, f16};
 
+use crate::gemm::fetch;
 use crate::isa::Isa;
+use crate::loops::MatMut;
 use crate::loops::views::{View, lock};
-use crate::parallel::{GRAIN, parallel_for};
+use crate::parallel::{GRAIN, get_num_threads, parallel_for};
 use crate::rows::{vector_width, with_vectors, zip};
 use crate::simd::{Cast, RealFloating, RealMath, Value};
 use panels::{LANES, Lanes, ROWS, rows_by_panel, transpose};
@@ -29,6 +31,9 @@ const KEYS: usize = 64;
 
 /// Tasks from which on heads alone keep all threads busy.
 const TASKS: usize = 16;
+
+/// Bytes of queries and keys of a head that is fetched while another one is worked on.
+const SMALL: usize = 64 * 1024;
 
 /// Element steps that the softmax costs a pair of a query and a key.
 const SOFTMAX: usize = 20;
@@ -71,6 +76,14 @@ impl<'a, T: Attend> Rows<'a, T> {
     #[inline(always)]
     fn row(&self, i: usize) -> &'a [T] {
         &self.elements[i * self.stride..][..self.cols]
+    }
+
+    /// Asks for the elements, which are read soon.
+    #[inline(always)]
+    fn fetch(&self) {
+        for i in 0..self.rows {
+            fetch(self.row(i));
+        }
     }
 
     #[inline(always)]
@@ -141,6 +154,13 @@ impl<'a, T: Attend> Problem<'a, T> {
     /// How many heads there are in all.
     fn heads(&self) -> usize {
         self.q.size(0) * self.q.size(1)
+    }
+
+    /// The head that a thread is likely to work on after head `i`, if it is worth fetching in advance: small ones are, whose rows lie
+    /// apart in memory.
+    fn after(&self, i: usize) -> Option<Head<'a, T>> {
+        let (next, elements) = (i + get_num_threads(), (self.q.size(2) + self.k.size(2)) * self.q.size(3));
+        (next < self.heads() && elements * size_of::<T>() <= SMALL).then(|| self.head(next))
     }
 
     fn head(&self, i: usize) -> Head<'a, T> {
@@ -228,6 +248,16 @@ fn add_mask<T: Attend>(mask: Mask<'_, T>, block: Block, start: usize, scores: &m
             for (r, score) in scores[..block.rows].iter_mut().enumerate() {
                 *score = score.add(mask.at(block.first + r, start + k));
             }
+        }
+    }
+}
+
+/// Asks for the rows of a small result, which is written soon.
+#[inline(always)]
+fn fetch_result<T: Attend>(result: &mut MatMut<'_, T>) {
+    if result.col_stride() == 1 && result.rows() * result.cols() * size_of::<T>() <= SMALL {
+        for i in 0..result.rows() {
+            fetch(result.row_mut(i));
         }
     }
 }
