@@ -223,7 +223,11 @@ pub fn turn_four<T: Conv>(rows: [&[T]; 4], n: usize, mut put: impl FnMut(usize, 
 #[allow(clippy::manual_memcpy)]
 pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     let n = out.len();
-    if from.len() != n || whole::<T, 16>(out, from) || whole::<T, 8>(out, from) || whole::<T, 4>(out, from) {
+    if from.len() != n
+        || copy_whole::<T, 16>(out, from)
+        || copy_whole::<T, 8>(out, from)
+        || copy_whole::<T, 4>(out, from)
+    {
         return;
     }
     for i in 0..n {
@@ -234,7 +238,7 @@ pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
 /// [`copy_line`] of at least `W` elements, `W` at a time; false where there are fewer.
 #[inline(always)]
 #[allow(clippy::manual_memcpy)]
-fn whole<T: Copy, const W: usize>(out: &mut [T], from: &[T]) -> bool {
+pub fn copy_whole<T: Copy, const W: usize>(out: &mut [T], from: &[T]) -> bool {
     let n = out.len();
     if n < W {
         return false;

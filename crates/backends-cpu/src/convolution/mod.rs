@@ -26,6 +26,8 @@ mod last;
 mod tests;
 mod weight;
 
+pub(crate) use lanes::copy_whole;
+
 use tensor_aten::Tensor;
 use tensor_aten::kernels::ConvShape;
 use tensor_core::{Result, check};

@@ -5,7 +5,7 @@ use tensor_aten::kernels::{PoolDivisor, PoolShape};
 use tensor_core::{Element, Result};
 
 use super::lines::{Stage, Steps, chunk, each_step};
-use super::windows::Windows;
+use super::windows::{Line, Windows, down};
 use super::{slice, slice_mut};
 use crate::isa::Isa;
 use crate::loops::views::{lock, par_chunks};
@@ -66,53 +66,91 @@ pub fn avg_pool<I: Isa, T: Average>(out: &Tensor, x: &Tensor, s: &PoolShape, div
     let out = slice_mut(&mut out, s.planes * results * s.channels)?;
     let windows = Windows::all(s);
     let counts = Counts::new(&windows, divisor);
-    let steps = Steps::of(s);
-    let [depth, lines, width] = s.result;
-    let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| b - a)).product();
-    let cols = width * s.channels;
-    par_chunks::<I, T>(
-        out,
-        chunk(cols, cols * sizes * 2),
+    let cols = s.result[2] * s.channels;
+    let sizes: usize = windows.iter().map(Windows::longest).product();
+    match Steps::of(s) {
+        Some(steps) => par_chunks::<I, T>(
+            out,
+            chunk(cols, cols * (sizes + 4)),
+            #[inline(always)]
+            |start, out| even_lines(s, &windows, &steps, &counts, x, start / cols, out),
+        ),
+        None => par_chunks::<I, T>(
+            out,
+            chunk(cols, cols * sizes * 2),
+            #[inline(always)]
+            |start, out| pixels(s, &windows, &counts, x, start / cols, out),
+        ),
+    }
+    Ok(())
+}
+
+/// Lines of results from number `first` on, some of them at once.
+#[inline(always)]
+fn even_lines<T: Average>(
+    s: &PoolShape,
+    windows: &[Windows; 3],
+    steps: &Steps,
+    counts: &Counts,
+    x: &[T],
+    first: usize,
+    out: &mut [T],
+) {
+    let (cols, pitch) = (steps.results, steps.pitch());
+    let mut stage = Stage::new(s, windows, *steps, T::zeroed());
+    let (total, lines) = (out.len() / cols, steps.lines(stage.rows().len()));
+    let mut sums = vec![<T::Op as Arith>::ZERO; steps.room(lines)];
+    for done in (0..total).step_by(lines) {
+        stage.put(x, first + done, lines.min(total - done));
+        let sums = &mut sums[..steps.room(stage.lines().len())];
+        sums.fill(<T::Op as Arith>::ZERO);
+        for row in 0..stage.rows().len() {
+            for k in 0..steps.kernel {
+                add::<T>(sums, stage.from(row, k * steps.dilation));
+            }
+        }
+        for (i, line) in stage.lines().iter().enumerate() {
+            let (factor, counts) = counts.line(line.at[0], line.at[1]);
+            let (out, sums) = (&mut out[(done + i) * cols..][..cols], &sums[i * pitch..][..cols]);
+            let counts = &counts[..cols];
+            for j in 0..cols {
+                out[j] = average(sums[j], factor * counts[j]);
+            }
+        }
+    }
+}
+
+/// Lines of pixels, or of uneven windows, from number `first` on.
+#[inline(always)]
+fn pixels<T: Average>(s: &PoolShape, windows: &[Windows; 3], counts: &Counts, x: &[T], first: usize, out: &mut [T]) {
+    let (cols, row) = (s.result[2] * s.channels, s.image[2] * s.channels);
+    let mut sums = vec![<T::Op as Arith>::ZERO; cols];
+    let count = out.len() / cols;
+    let mut rows = out.chunks_exact_mut(cols);
+    Line::each(
+        s,
+        windows,
+        first,
+        count,
         #[inline(always)]
-        |start, out| {
-            let mut sums = vec![<T::Op as Arith>::ZERO; steps.map_or(cols, |steps| steps.room())];
-            let mut stage = steps.map(|steps| Stage::new(&steps, s.image[2], T::zeroed()));
-            for (i, out) in out.chunks_exact_mut(cols).enumerate() {
-                let row = start / cols + i;
-                let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-                let x = &x[p * plane * s.channels..][..plane * s.channels];
-                sums.fill(<T::Op as Arith>::ZERO);
-                for z in windows[0].bounds[d].0..windows[0].bounds[d].1 {
-                    for y in windows[1].bounds[h].0..windows[1].bounds[h].1 {
-                        let line = &x[(z * s.image[1] + y) * s.image[2] * s.channels..][..s.image[2] * s.channels];
-                        match (&steps, &mut stage) {
-                            (Some(steps), Some(stage)) => {
-                                stage.put(line);
-                                for k in 0..steps.kernel {
-                                    add::<T>(&mut sums, stage.from(k * steps.dilation), steps.stride);
-                                }
-                            }
-                            _ => uneven_line::<T>(&mut sums, line, &windows[2], s.channels),
-                        }
-                    }
+        |line| {
+            let Some(out) = rows.next() else { return };
+            sums.fill(<T::Op as Arith>::ZERO);
+            for z in 0..line.sees[0] {
+                for y in 0..line.sees[1] {
+                    let at = line.plane + line.first + down(s, windows, z, y);
+                    uneven_line::<T>(&mut sums, &x[at * s.channels..][..row], &windows[2], s.channels);
                 }
-                let (factor, counts) = counts.line(d, h);
-                if s.channels == 1 {
-                    for ((out, &sum), count) in out.iter_mut().zip(&sums).zip(counts) {
-                        *out = average(sum, factor * count);
-                    }
-                    continue;
-                }
-                let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
-                for ((out, sums), count) in pixels.zip(counts) {
-                    for (out, &sum) in out.iter_mut().zip(sums) {
-                        *out = average(sum, factor * count);
-                    }
+            }
+            let (factor, counts) = counts.line(line.at[0], line.at[1]);
+            let pixels = out.chunks_exact_mut(s.channels).zip(sums.chunks_exact(s.channels));
+            for ((out, sums), count) in pixels.zip(counts) {
+                for (out, &sum) in out.iter_mut().zip(sums) {
+                    *out = average(sum, factor * count);
                 }
             }
         },
     );
-    Ok(())
 }
 
 /// An empty window has the sum 0 and the average 0.
@@ -124,7 +162,7 @@ fn average<T: Average>(sum: T::Op, count: i64) -> T {
 
 /// Adds every `step`-th element.
 #[inline(always)]
-fn add<T: Average>(sums: &mut [T::Op], x: &[T], step: usize) {
+fn add<T: Average>(sums: &mut [T::Op], (x, step): (&[T], usize)) {
     each_step(
         x,
         step,

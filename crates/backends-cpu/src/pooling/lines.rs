@@ -1,7 +1,10 @@
-//! Lines of images, laid out so that all windows along them are one loop a window's element: padded on both sides.
+//! Lines of images, many of them one after the other, laid out so that all windows along them are one loop a window's element:
+//! padded on both sides, and taken apart into phases where windows lie far from each other.
 
 use tensor_aten::kernels::{PoolShape, PoolWindow};
 
+use super::windows::{Line, Windows, down};
+use crate::convolution::copy_whole;
 use crate::parallel::GRAIN;
 use crate::simd::Value;
 
@@ -17,12 +20,19 @@ pub struct Steps {
     /// from one element of a window to the next
     pub dilation: usize,
     /// how many windows there are
-    results: usize,
+    pub results: usize,
 }
 
-/// Results that a loop works on together. Lines have room for a multiple of them and one more: a loop over every other
-/// element leaves its last round to single ones.
-const TOGETHER: usize = 16;
+/// Results that a loop works on together. There is room for a multiple of them and one more: a loop over every other element
+/// leaves its last round to single ones.
+pub const TOGETHER: usize = 16;
+
+/// Results that are made at once and elements that are laid out for them, about: so many that short lines fill vectors, so few
+/// that the nearest cache holds them.
+const LAID: [usize; 2] = [512, 4096];
+
+/// The greatest step whose elements loops take as they lie.
+const NEAR: usize = 3;
 
 impl Steps {
     /// `None` where windows are uneven, or channels come last.
@@ -42,35 +52,165 @@ impl Steps {
         (s.channels == 1 && (results > 1 || even.kernel <= TOGETHER)).then_some(even)
     }
 
-    /// How many results a line has room for.
-    pub fn room(&self) -> usize {
-        self.results.next_multiple_of(TOGETHER) + 1
+    /// From the results of a line to those of the next: so many that no window sees two lines.
+    pub fn pitch(&self) -> usize {
+        let span = (self.results.max(1) - 1) * self.stride + (self.kernel.max(1) - 1) * self.dilation + 1;
+        span.div_ceil(self.stride)
+    }
+
+    /// Lines of results that are made at once, of windows that have `rows` lines each.
+    pub fn lines(&self, rows: usize) -> usize {
+        let pitch = self.pitch();
+        (LAID[0] / pitch).min(LAID[1] / (pitch * self.stride * rows.max(1))).max(1)
+    }
+
+    /// Results of some lines, those between the lines and the loops' last ones counted.
+    pub fn room(&self, lines: usize) -> usize {
+        (lines * self.pitch()).next_multiple_of(TOGETHER) + 1
     }
 }
 
-/// One line of an image with its padding.
-pub struct Stage<T> {
-    line: Vec<T>,
-    padding: usize,
+/// Lines with their padding, as the windows of some lines of results see them: (lines of a window, phases, lines of results).
+pub struct Stage<'a, T> {
+    shape: &'a PoolShape,
+    windows: &'a [Windows; 3],
+    steps: Steps,
+    /// the lines of results
+    lines: Vec<Line>,
+    /// how far each line of a window lies from the first one, and as what it is seen
+    rows: Vec<Row>,
+    elements: Vec<T>,
+    padding: T,
+    /// in how many phases each line lies
+    phases: usize,
+    /// elements of a line of a phase
+    pitch: usize,
+    /// elements of a phase of all lines
+    phase: usize,
 }
 
-impl<T: Value> Stage<T> {
-    /// A line of padding.
-    pub fn new(steps: &Steps, image: usize, padding: T) -> Self {
-        let span = steps.room() * steps.stride + steps.kernel * steps.dilation;
-        Self { line: vec![padding; span.max(steps.padding + image)], padding: steps.padding }
+/// A line of a window.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// plane and line within the window
+    at: [usize; 2],
+    /// how far it lies from the first one, as elements of the image's plane
+    pub down: usize,
+}
+
+impl<'a, T: Value> Stage<'a, T> {
+    /// As many lines of padding as the steps say.
+    pub fn new(shape: &'a PoolShape, windows: &'a [Windows; 3], steps: Steps, padding: T) -> Self {
+        let [depth, height] = [windows[0].longest(), windows[1].longest()];
+        let mut rows = Vec::with_capacity(depth * height);
+        for z in 0..depth {
+            for y in 0..height {
+                rows.push(Row { at: [z, y], down: down(shape, windows, z, y) });
+            }
+        }
+        let lines = steps.lines(rows.len());
+        let phases = if steps.stride > NEAR { steps.stride } else { 1 };
+        let phase = (steps.room(lines) * steps.stride + steps.kernel * steps.dilation).div_ceil(phases);
+        let elements = vec![padding; rows.len() * phases * phase];
+        let pitch = steps.pitch() * steps.stride / phases;
+        Self { shape, windows, steps, lines: Vec::with_capacity(lines), rows, elements, padding, phases, pitch, phase }
     }
 
-    /// Puts a line of the image in its place.
+    /// The lines of a window.
     #[inline(always)]
-    pub fn put(&mut self, line: &[T]) {
-        self.line[self.padding..self.padding + line.len()].copy_from_slice(line);
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
-    /// What the windows see from their element at `offset` on.
+    /// Lays out what some lines of results see.
     #[inline(always)]
-    pub fn from(&self, offset: usize) -> &[T] {
-        &self.line[offset..]
+    pub fn put(&mut self, x: &[T], first: usize, count: usize) {
+        let n = self.shape.image[2].min(self.pitch * self.phases - self.steps.padding);
+        let lines = &mut self.lines;
+        lines.clear();
+        Line::each(
+            self.shape,
+            self.windows,
+            first,
+            count,
+            #[inline(always)]
+            |line| lines.push(line),
+        );
+        let (elements, padding, with) = (&mut self.elements[..], self.steps.padding, self.padding);
+        let (size, phases, phase, pitch) = (self.phases * self.phase, self.phases, self.phase, self.pitch);
+        // The length decides outside of the loops.
+        macro_rules! put {
+            ($put:expr) => {
+                for (i, line) in lines.iter().enumerate() {
+                    let x = x.get(line.plane + line.first..).unwrap_or_default();
+                    for (r, row) in self.rows.iter().enumerate() {
+                        let seen = row.at[0] < line.sees[0] && row.at[1] < line.sees[1];
+                        let from = if seen { &x[row.down..][..n] } else { &[] };
+                        $put(r * size + i * pitch, from);
+                    }
+                }
+            };
+        }
+        macro_rules! whole {
+            ($n:literal) => {
+                put!(|at: usize, line: &[T]| put_line::<T, $n>(&mut elements[at..at + pitch], line, padding, with))
+            };
+        }
+        match n {
+            _ if phases > 1 => put!(|at: usize, line: &[T]| {
+                for p in 0..phases {
+                    let out = &mut elements[at + p * phase..][..pitch];
+                    put_phase(out, line, [p, phases], padding, with);
+                }
+            }),
+            16.. => whole!(16),
+            8.. => whole!(8),
+            4.. => whole!(4),
+            _ => whole!(1),
+        }
+    }
+
+    /// The lines of results that are laid out.
+    #[inline(always)]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// What the windows see of their line `row` from their element at `offset` on, and the step from one window to the next.
+    #[inline(always)]
+    pub fn from(&self, row: usize, offset: usize) -> (&[T], usize) {
+        let elements = &self.elements[row * self.phases * self.phase..];
+        match self.phases {
+            1 => (&elements[offset..], self.steps.stride),
+            phases => (&elements[offset % phases * self.phase + offset / phases..], 1),
+        }
+    }
+}
+
+/// A line of at least `W` elements behind its padding, or nothing but padding.
+#[inline(always)]
+fn put_line<T: Copy, const W: usize>(out: &mut [T], line: &[T], padding: usize, with: T) {
+    match line.is_empty() {
+        true => out.fill(with),
+        false => {
+            copy_whole::<T, W>(&mut out[padding..][..line.len()], line);
+        }
+    }
+}
+
+/// The elements of one phase of a line behind its padding, or nothing but padding.
+#[inline(always)]
+fn put_phase<T: Copy>(out: &mut [T], line: &[T], [phase, phases]: [usize; 2], padding: usize, with: T) {
+    if line.is_empty() {
+        return out.fill(with);
+    }
+    // The first element of the phase that is no padding.
+    let skipped = padding.saturating_sub(phase).div_ceil(phases);
+    let mut at = phase + skipped * phases - padding;
+    for out in &mut out[skipped..] {
+        let Some(&v) = line.get(at) else { break };
+        *out = v;
+        at += phases;
     }
 }
 

@@ -6,11 +6,12 @@ use tensor_aten::Tensor;
 use tensor_aten::kernels::PoolShape;
 use tensor_core::{Element, Result, check, check_index};
 
-use super::lines::{Stage, Steps, chunk, each_step, each_three, each_two};
-use super::windows::Windows;
+use super::lines::{Stage, Steps, TOGETHER, chunk, each_step, each_three, each_two};
+use super::windows::{Line, Windows, down};
 use super::{slice, slice_mut};
 use crate::isa::Isa;
 use crate::loops::views::{lock, par_chunks2, par_rows};
+use crate::rows;
 use crate::simd::{Arith, Ordered, Real, Value};
 
 /// True if `v` takes the place of `best`: it is larger, or no number.
@@ -50,14 +51,13 @@ impl<T: Ordered> Best<T> {
     /// Nothing yet, at the places of the windows' first elements.
     #[inline(always)]
     fn reset(&mut self, places: &[i32]) {
-        self.values.fill(T::Op::LOWEST);
-        self.places.copy_from_slice(places);
+        self.values[..places.len()].fill(T::Op::LOWEST);
+        self.places[..places.len()].copy_from_slice(places);
     }
 
-    /// Takes what is larger of the elements at `at` of the windows: every `step`-th one of `x`.
+    /// Takes what is larger of the elements at `at` of the first `n` windows: every `step`-th one of `x`.
     #[inline(always)]
-    fn take(&mut self, x: &[T], step: usize, at: i32) {
-        let n = self.values.len();
+    fn take(&mut self, n: usize, (x, step): (&[T], usize), at: i32) {
         let (values, places) = (&mut self.values[..n], &mut self.places[..n]);
         each_step(
             x,
@@ -68,22 +68,24 @@ impl<T: Ordered> Best<T> {
         );
     }
 
-    /// [`Best::take`] of a line of the windows, the usual numbers of elements at once.
+    /// [`Best::take`] of line `row` of the windows, the usual numbers of elements at once.
     #[inline(always)]
-    fn take_line(&mut self, stage: &Stage<T>, steps: &Steps, at: i32) {
-        let n = self.values.len();
+    fn take_row(&mut self, n: usize, stage: &Stage<'_, T>, steps: &Steps, row: usize) {
         let (values, places) = (&mut self.values[..n], &mut self.places[..n]);
-        let (distances, apart) = ([steps.stride, steps.dilation], steps.dilation as i32);
+        let (at, apart) = (stage.rows()[row].down as i32, steps.dilation as i32);
+        let (x, step) = stage.from(row, 0);
+        // Phases lie apart from each other.
+        let distances = [if step == steps.stride { step } else { 0 }, steps.dilation];
         let taken = match steps.kernel {
             2 => each_two(
-                stage.from(0),
+                x,
                 distances,
                 n,
                 #[inline(always)]
                 move |j, x| (values[j], places[j]) = larger((values[j], places[j]), x, [at, at + apart]),
             ),
             3 => each_three(
-                stage.from(0),
+                x,
                 distances,
                 n,
                 #[inline(always)]
@@ -95,19 +97,22 @@ impl<T: Ordered> Best<T> {
         };
         if !taken {
             for k in 0..steps.kernel {
-                self.take(stage.from(k * steps.dilation), steps.stride, at + k as i32 * apart);
+                self.take(n, stage.from(row, k * steps.dilation), at + k as i32 * apart);
             }
         }
     }
 
-    /// Writes the elements, and their places from `first` on, `step` more from one to the next.
+    /// Writes the elements of windows from the one at `at` on, and their places, of windows that begin at `begins`.
     #[inline(always)]
-    fn store(&self, values: &mut [T], indices: &mut [i64], first: i64, step: i64) {
-        for (value, &v) in values.iter_mut().zip(&self.values) {
-            *value = T::down(v);
+    fn store(&self, at: usize, begins: &[i32], values: &mut [T], indices: &mut [i64]) {
+        let n = values.len();
+        let (from, places) = (&self.values[at..][..n], &self.places[at..][..n]);
+        for j in 0..n {
+            values[j] = T::down(from[j]);
         }
-        for (j, (index, &place)) in indices.iter_mut().zip(&self.places).enumerate() {
-            *index = first + j as i64 * step + i64::from(place);
+        let (indices, begins) = (&mut indices[..n], &begins[..n]);
+        for j in 0..n {
+            indices[j] = i64::from(begins[j] + places[j]);
         }
     }
 }
@@ -125,66 +130,135 @@ pub fn max_pool<I: Isa, T: Ordered>(values: &Tensor, indices: &Tensor, x: &Tenso
     let len = s.planes * results * s.channels;
     let (values, indices) = (slice_mut(&mut values, len)?, slice_mut(&mut indices, len)?);
     let windows = Windows::all(s);
-    let steps = Steps::of(s);
-    let [depth, lines, width] = s.result;
-    let sizes: usize = windows.iter().map(|w| w.bounds.first().map_or(1, |(a, b)| (b - a).div_ceil(w.step))).product();
-    let cols = width * s.channels;
-    // The first elements of the windows of a line, from where each window begins.
-    let mut firsts = vec![0; steps.map_or(s.channels, |steps| steps.room())];
-    if let Some(steps) = &steps {
-        for (o, (first, &(begin, _))) in firsts.iter_mut().zip(&windows[2].bounds).enumerate() {
-            *first = (begin + steps.padding).saturating_sub(o * steps.stride) as i32;
-        }
-    }
-    par_chunks2::<I, T, i64>(
-        values,
-        indices,
-        chunk(cols, cols * sizes * 4),
-        #[inline(always)]
-        |start, values, indices| {
-            let mut best = Best::<T>::new(firsts.len());
-            let mut stage = steps.map(|steps| Stage::new(&steps, s.image[2], T::down(T::Op::LOWEST)));
-            let rows = values.chunks_exact_mut(cols).zip(indices.chunks_exact_mut(cols));
-            for (i, (values, indices)) in rows.enumerate() {
-                let row = start / cols + i;
-                let (p, d, h) = (row / (depth * lines), row / lines % depth, row % lines);
-                let x = &x[p * plane * s.channels..][..plane * s.channels];
-                let window = [windows[0].bounds[d], windows[1].bounds[h]];
-                let first = (window[0].0 * s.image[1] + window[1].0) * s.image[2];
-                if let (Some(steps), Some(stage)) = (&steps, &mut stage) {
-                    best.reset(&firsts);
-                    lines_of(s, window, &windows, |line| {
-                        stage.put(&x[line..line + s.image[2]]);
-                        best.take_line(stage, steps, (line - first) as i32);
-                    });
-                    best.store(values, indices, first as i64 - steps.padding as i64, steps.stride as i64);
-                    continue;
-                }
-                let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
-                for (&(begin, end), (values, indices)) in windows[2].bounds.iter().zip(pixels) {
-                    best.reset(&firsts);
-                    lines_of(s, window, &windows, |line| {
-                        for w in (begin..end).step_by(windows[2].step) {
-                            let x = &x[(line + w) * s.channels..][..s.channels];
-                            best.take(x, 1, (line - first + w - begin) as i32);
-                        }
-                    });
-                    best.store(values, indices, (first + begin) as i64, 0);
+    let cols = s.result[2] * s.channels;
+    let sizes: usize = windows.iter().map(Windows::longest).product();
+    match Steps::of(s) {
+        Some(steps) => {
+            // The first elements of the windows of a line, from where each window begins.
+            let mut firsts = vec![0; steps.room(steps.lines(windows[0].longest() * windows[1].longest()))];
+            for firsts in firsts.chunks_exact_mut(steps.pitch()) {
+                for (o, &(begin, _)) in windows[2].bounds.iter().enumerate() {
+                    firsts[o] = (begin + steps.padding).saturating_sub(o * steps.stride) as i32;
                 }
             }
-        },
-    );
+            // Where windows begin.
+            let mut columns = vec![0; steps.pitch().next_multiple_of(TOGETHER)];
+            for (o, column) in columns.iter_mut().enumerate() {
+                *column = (o * steps.stride) as i32 - steps.padding as i32;
+            }
+            par_chunks2::<I, T, i64>(
+                values,
+                indices,
+                chunk(cols, cols * (sizes + 4)),
+                #[inline(always)]
+                |start, values, indices| {
+                    even_lines(s, &windows, &steps, [&firsts, &columns], x, start / cols, values, indices);
+                },
+            );
+        }
+        None => par_chunks2::<I, T, i64>(
+            values,
+            indices,
+            chunk(cols, cols * sizes * 4),
+            #[inline(always)]
+            |start, values, indices| pixels(s, &windows, x, start / cols, values, indices),
+        ),
+    }
     Ok(())
 }
 
-/// The planes' lines that a window sees, `(d, h)` as places in the plane.
+/// Lines of results from number `first` on, some of them at once.
 #[inline(always)]
-fn lines_of(s: &PoolShape, window: [(usize, usize); 2], windows: &[Windows; 3], mut f: impl FnMut(usize)) {
-    for d in (window[0].0..window[0].1).step_by(windows[0].step) {
-        for h in (window[1].0..window[1].1).step_by(windows[1].step) {
-            f((d * s.image[1] + h) * s.image[2]);
+fn even_lines<T: Ordered>(
+    s: &PoolShape,
+    windows: &[Windows; 3],
+    steps: &Steps,
+    [firsts, columns]: [&[i32]; 2],
+    x: &[T],
+    first: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
+    let (cols, pitch) = (steps.results, steps.pitch());
+    let mut best = Best::<T>::new(firsts.len());
+    let mut stage = Stage::new(s, windows, *steps, T::down(T::Op::LOWEST));
+    let mut begins = vec![0; firsts.len() + TOGETHER];
+    let (total, lines) = (values.len() / cols, steps.lines(stage.rows().len()));
+    for done in (0..total).step_by(lines) {
+        stage.put(x, first + done, lines.min(total - done));
+        let n = steps.room(stage.lines().len());
+        best.reset(&firsts[..n]);
+        for row in 0..stage.rows().len() {
+            best.take_row(n, &stage, steps, row);
+        }
+        // Some columns at once: what is too much of a line is overwritten by the next one.
+        for (i, line) in stage.lines().iter().enumerate() {
+            let (first, begins) = (line.first as i32, &mut begins[i * pitch..]);
+            for at in (0..pitch).step_by(TOGETHER) {
+                if let (Some(begins), Some(columns)) = (begins[at..].first_chunk_mut(), columns[at..].first_chunk()) {
+                    *begins = rows::map::<_, TOGETHER>(
+                        *columns,
+                        #[inline(always)]
+                        |column| column + first,
+                    );
+                }
+            }
+        }
+        let count = stage.lines().len();
+        if pitch == cols {
+            let (at, n) = (done * cols, count * cols);
+            best.store(0, &begins[..n], &mut values[at..at + n], &mut indices[at..at + n]);
+        } else {
+            for i in 0..count {
+                let (at, from) = ((done + i) * cols, i * pitch);
+                let (values, indices) = (&mut values[at..at + cols], &mut indices[at..at + cols]);
+                best.store(from, &begins[from..from + cols], values, indices);
+            }
         }
     }
+}
+
+/// Lines of pixels, or of uneven windows, from number `first` on.
+#[inline(always)]
+fn pixels<T: Ordered>(
+    s: &PoolShape,
+    windows: &[Windows; 3],
+    x: &[T],
+    first: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
+    let cols = s.result[2] * s.channels;
+    let (firsts, mut begins) = (vec![0; s.channels], vec![0; s.channels]);
+    let mut best = Best::<T>::new(s.channels);
+    let count = values.len() / cols;
+    let mut lines = values.chunks_exact_mut(cols).zip(indices.chunks_exact_mut(cols));
+    Line::each(
+        s,
+        windows,
+        first,
+        count,
+        #[inline(always)]
+        |line| {
+            let Some((values, indices)) = lines.next() else { return };
+            let x = &x[line.plane * s.channels..];
+            let pixels = values.chunks_exact_mut(s.channels).zip(indices.chunks_exact_mut(s.channels));
+            for (&(begin, end), (values, indices)) in windows[2].bounds.iter().zip(pixels) {
+                best.reset(&firsts);
+                for z in 0..line.sees[0] {
+                    for y in 0..line.sees[1] {
+                        let down = down(s, windows, z, y);
+                        for w in (begin..end).step_by(windows[2].step) {
+                            let x = &x[(line.first + down + w) * s.channels..][..s.channels];
+                            best.take(s.channels, (x, 1), (down + w - begin) as i32);
+                        }
+                    }
+                }
+                begins.fill((line.first + begin) as i32);
+                best.store(0, &begins, values, indices);
+            }
+        },
+    );
 }
 
 /// `out[indices[o]] += x[o]` in each plane (`= x[o]` unless `add`), 0 elsewhere.
