@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | up to 32, of a vector of columns | up to 16 steps | on the stack: a third of the time of tiles |
 //! | up to 4 | side by side along the inner dimension | dot products: it is read once, at the speed of memory |
-//! | 1 | side by side along the result | sums of columns |
+//! | 1 | side by side along the result | sums of columns, in long runs: half of the time of a page here and a page there |
 //! | 2-4 | side by side along the result | tiles of four vectors, which read it where it lies |
 //! | any | up to 512 KiB a stretch, side by side along the result | tiles that read it where it lies |
 //! | any other | any | tiles of packed panels |

@@ -139,19 +139,30 @@ fn same_bits<T: Gemm>(shape: [usize; 3]) {
         (0..len).map(|_| next()).collect()
     };
     let (a, b) = (fill(m * k), fill(k * n));
-    let run = |threads: usize| {
+    let run = |threads: usize, turned: bool| {
         set_num_threads(threads);
         let mut c = vec![T::zeroed(); m * n];
-        let (a, b) = (MatRef::row_major(&a, m, k).unwrap(), MatRef::row_major(&b, n, k).unwrap().t());
+        let a = MatRef::row_major(&a, m, k).unwrap();
+        let b = if turned { MatRef::row_major(&b, n, k).unwrap().t() } else { MatRef::row_major(&b, k, n).unwrap() };
         let out = MatMut::row_major(&mut c, m, n).unwrap();
         with_level!(I => gemm::<I, T>(<T::Op as Arith>::ONE, a, b, <T::Op as Arith>::ZERO, out)).unwrap();
         c
     };
-    let expected = run(1);
-    for threads in [2, 3, 7] {
-        assert!(run(threads) == expected, "{} {shape:?} on {threads} threads", T::DTYPE);
+    for turned in [true, false] {
+        let expected = run(1, turned);
+        for threads in [2, 3, 7] {
+            assert!(run(threads, turned) == expected, "{} {shape:?} on {threads} threads", T::DTYPE);
+        }
     }
     set_num_threads(2);
+}
+
+#[test]
+fn products_with_a_vector_are_shared_out() {
+    for (shape, orders) in [([1, 300, 900], [0, 0, 0]), ([1, 9000, 31], [0, 0, 0]), ([9000, 1, 31], [1, 0, 0])] {
+        with_level!(I => agrees::<I, f32>(shape, orders, (2, 3)));
+        with_level!(I => agrees::<I, i64>(shape, orders, (1, 0)));
+    }
 }
 
 #[test]

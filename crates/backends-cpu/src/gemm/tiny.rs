@@ -24,6 +24,7 @@ pub(super) fn is_tiny(m: usize, n: usize, k: usize, lanes: usize) -> bool {
 /// # Safety
 /// `c` is a matrix of the caller's alone that fits `a` and `b`.
 #[inline(never)]
+#[allow(clippy::needless_range_loop, reason = "iterators are calls where code is not optimised across units")]
 pub(super) unsafe fn tiny<I: Isa, T: Value<Op: Value<Op = T::Op>>, const L: usize>(
     update: Update<T::Op>,
     a: MatRef<'_, T>,
