@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::geometry::{Layout, Plan, Results};
-use super::lanes::{Row, copy_line, positions_tile, with_tile};
+use super::lanes::{Row, copy_lines, positions_tile, with_tile};
 use super::{BLOCK, Conv, MatMut, divisor};
 use crate::isa::Isa;
 use crate::loops::scratch;
@@ -299,17 +299,18 @@ fn emit<T: Conv>(
     (channel, plane): (usize, usize),
     out: &mut MatMut<'_, T>,
 ) {
-    results.lines(
-        #[inline(always)]
-        |image, first, step, n, position| {
-            let (out, sums) = (place.at(out, image, channel, plane + first), &sums[position..][..n]);
-            if step == 1 {
-                copy_line(&mut out[..n], sums);
-            } else {
-                for (out, &sum) in out.iter_mut().step_by(step).zip(sums) {
-                    *out = sum;
-                }
+    let grid = results.grid();
+    for image in 0..grid.images {
+        let (out, sums) = (place.at(out, image, channel, plane + grid.first), &sums[image * grid.image..]);
+        if grid.step == 1 {
+            copy_lines((out, grid.down), (sums, grid.pitch), grid.lines, grid.n);
+            continue;
+        }
+        for i in 0..grid.lines {
+            let (out, sums) = (&mut out[i * grid.down..], &sums[i * grid.pitch..][..grid.n]);
+            for j in 0..sums.len() {
+                out[j * grid.step] = sums[j];
             }
-        },
-    );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use tensor_aten::kernels::ConvShape;
 
-use super::lanes::{Row, copy_line};
+use super::lanes::{Row, copy_lines, copy_stepped};
 
 /// An element of the kernel along a dimension: result `o` sees element `(o + shift) * every + phases[phase]` of the source.
 #[derive(Clone, Copy)]
@@ -280,31 +280,28 @@ impl<'a> Layout<'a> {
     ) {
         let [_, height, width] = &self.plan.axes;
         let (lines, cols) = (&self.lines, &self.cols);
+        out.fill(zero);
         let begin = cols.source.start;
         let n = cols.source.end.min(width.elements(phase)).saturating_sub(begin);
-        let last = if n == 0 { 0 } else { lines.source.end.min(height.elements(line_phase)) };
-        // Where the lines so far end.
-        let mut done = 0;
+        let count = lines.source.end.min(height.elements(line_phase)).saturating_sub(lines.source.start);
+        if n == 0 || count == 0 {
+            return;
+        }
+        let to = (self.base as isize + lines.from * cols.pitch as isize + cols.from) as usize;
+        let line = lines.source.start * height.every + line_phase;
+        let from = (depth * height.source + line) * width.source + begin * width.every + phase;
+        let (down, image) = (height.every * width.source, self.plan.groups * self.plan.ins * self.plan.source_plane());
         for i in 0..self.images {
-            let image = ((first + i) * self.plan.groups * self.plan.ins + channel) * self.plan.source_plane();
-            let plane = image + depth * height.source * width.source;
-            for line in lines.source.start..last {
-                let down = (i * lines.pitch) as isize + lines.from + (line - lines.source.start) as isize;
-                let to = (self.base as isize + down * cols.pitch as isize + cols.from) as usize;
-                let from = plane + (line * height.every + line_phase) * width.source + begin * width.every + phase;
-                out[done..to].fill(zero);
-                done = to + n;
-                let out = &mut out[to..done];
-                if width.every == 1 {
-                    copy_line(out, &source[from..][..n]);
-                } else {
-                    for (o, &v) in out.iter_mut().zip(source[from..].iter().step_by(width.every)) {
-                        *o = v;
-                    }
-                }
+            let source = &source[(first + i) * image + channel * self.plan.source_plane() + from..];
+            let out = &mut out[i * lines.pitch * cols.pitch + to..];
+            if width.every == 1 {
+                copy_lines((out, cols.pitch), (source, down), count, n);
+                continue;
+            }
+            for line in 0..count {
+                copy_stepped(&mut out[line * cols.pitch..][..n], &source[line * down..], width.every);
             }
         }
-        out[done..].fill(zero);
     }
 
     /// The results' phases, those with elements.
@@ -357,18 +354,53 @@ impl Results<'_> {
         (starts, length)
     }
 
+    /// How the results lie.
+    #[inline(always)]
+    pub fn grid(&self) -> Grid {
+        let (lines, cols) = (&self.layout.lines, &self.layout.cols);
+        let [_, height, width] = &self.layout.plan.axes;
+        let [(line, count), (col, n)] = self.made();
+        Grid {
+            images: self.layout.images,
+            lines: count,
+            n,
+            first: line * width.out + col,
+            down: height.step * width.out,
+            step: width.step,
+            image: lines.pitch * cols.pitch,
+            pitch: cols.pitch,
+        }
+    }
+
     /// Calls `f(image, first, step, n, position)` for the lines of results: `n` elements of a plane of what comes out, from
     /// `first` on, and where the first of them lies among the positions.
     #[inline(always)]
     pub fn lines(&self, mut f: impl FnMut(usize, usize, usize, usize, usize)) {
-        let (lines, cols) = (&self.layout.lines, &self.layout.cols);
-        let [_, height, width] = &self.layout.plan.axes;
-        let [(line, count), (col, n)] = self.made();
-        for image in 0..self.layout.images {
-            for i in 0..count {
-                let first = (line + i * height.step) * width.out + col;
-                f(image, first, width.step, n, (image * lines.pitch + i) * cols.pitch);
+        let grid = self.grid();
+        for image in 0..grid.images {
+            for i in 0..grid.lines {
+                f(image, grid.first + i * grid.down, grid.step, grid.n, image * grid.image + i * grid.pitch);
             }
         }
     }
+}
+
+/// The results of a phase: in a plane of what comes out, and among the positions.
+pub struct Grid {
+    /// how many images
+    pub images: usize,
+    /// lines of each
+    pub lines: usize,
+    /// results of a line
+    pub n: usize,
+    /// the first of them in the plane
+    pub first: usize,
+    /// from a line of the plane to the next
+    pub down: usize,
+    /// from a result to the next in the plane
+    pub step: usize,
+    /// positions of an image
+    pub image: usize,
+    /// positions of a line
+    pub pitch: usize,
 }

@@ -206,14 +206,15 @@ pub fn weigh<I: Isa, T: Conv, const N: usize, const L: usize>(
 #[inline(always)]
 pub fn turn_four<T: Conv>(rows: [&[T]; 4], n: usize, mut put: impl FnMut(usize, [T; 4])) {
     let [a, b, c, d] = [&rows[0][..n], &rows[1][..n], &rows[2][..n], &rows[3][..n]];
-    let mut at = 0;
-    while at + 4 <= n {
-        let mut fours = [[T::ZERO; 4]; 4];
-        each!(i < 4 => fours[i] = [a[at + i], b[at + i], c[at + i], d[at + i]]);
-        each!(i < 4 => put(at + i, fours[i]));
-        at += 4;
+    // Whole vectors are read before any is taken apart.
+    let whole = n / 4;
+    let (p, q) = (&a.as_chunks::<4>().0[..whole], &b.as_chunks::<4>().0[..whole]);
+    let (r, s) = (&c.as_chunks::<4>().0[..whole], &d.as_chunks::<4>().0[..whole]);
+    for j in 0..whole {
+        let [p, q, r, s] = [p[j], q[j], r[j], s[j]];
+        each!(i < 4 => put(4 * j + i, [p[i], q[i], r[i], s[i]]));
     }
-    for i in at..n {
+    for i in 4 * whole..n {
         put(i, [a[i], b[i], c[i], d[i]]);
     }
 }
@@ -232,6 +233,52 @@ pub fn copy_line<T: Copy>(out: &mut [T], from: &[T]) {
     }
     for i in 0..n {
         out[i] = from[i];
+    }
+}
+
+/// Copies `count` lines of `n` elements, from those that are `from_step` apart to those that are `to_step` apart. The length
+/// decides once how.
+#[inline(always)]
+pub fn copy_lines<T: Copy>(
+    (out, to_step): (&mut [T], usize),
+    (from, from_step): (&[T], usize),
+    count: usize,
+    n: usize,
+) {
+    match n {
+        16.. => lines_of::<T, 16>((out, to_step), (from, from_step), count, n),
+        8.. => lines_of::<T, 8>((out, to_step), (from, from_step), count, n),
+        4.. => lines_of::<T, 4>((out, to_step), (from, from_step), count, n),
+        _ => lines_of::<T, 1>((out, to_step), (from, from_step), count, n),
+    }
+}
+
+/// [`copy_lines`] of at least `W` elements.
+#[inline(always)]
+fn lines_of<T: Copy, const W: usize>(
+    (out, to_step): (&mut [T], usize),
+    (from, from_step): (&[T], usize),
+    count: usize,
+    n: usize,
+) {
+    for i in 0..count {
+        copy_whole::<T, W>(&mut out[i * to_step..][..n], &from[i * from_step..][..n]);
+    }
+}
+
+/// Copies every `step`-th element of `from`.
+#[inline(always)]
+pub fn copy_stepped<T: Copy>(out: &mut [T], from: &[T], step: usize) {
+    let n = out.len();
+    if step == 2 && from.len() >= 2 * n {
+        let from = &from.as_chunks::<2>().0[..n];
+        for j in 0..n {
+            out[j] = from[j][0];
+        }
+        return;
+    }
+    for j in 0..n {
+        out[j] = from[j * step];
     }
 }
 

@@ -8,7 +8,7 @@
 use tensor_aten::kernels::ConvShape;
 
 use super::columns::{self, Block, block_positions, depth, gather, group_channels, images, positions};
-use super::geometry::{Layout, Part, Plan, Results};
+use super::geometry::{Layout, Part, Plan};
 use super::lanes::{Row, channels_tile, each, turn_four, with_tile};
 use super::{BLOCK, Conv, MatMut, depthwise, last, multiply};
 use crate::isa::Isa;
@@ -186,7 +186,10 @@ fn direct<I: Isa, T: Conv, const M: usize, const L: usize>(plan: &Plan, w: &mut 
                 sums.fill(T::ZERO);
                 for i in share * tasks.parts..count.min((share + 1) * tasks.parts) {
                     let (image, part) = tasks.part(plan, i);
-                    let from = Source { image, group, channels: channels.clone(), depth: part.depth };
+                    let [_, height, width] = &plan.axes;
+                    let line = part.depth * height.out + part.lines.start;
+                    let first = line * width.out + part.cols.start;
+                    let from = Source { image, images: part.images, group, channels: channels.clone(), first };
                     add_part::<I, T, M, L>(plan, part, &from, x, y, sums);
                 }
             },
@@ -238,10 +241,12 @@ fn direct<I: Isa, T: Conv, const M: usize, const L: usize>(plan: &Plan, w: &mut 
 /// What a task sees of images and results.
 struct Source {
     image: usize,
+    images: usize,
     group: usize,
     /// of the group's images
     channels: std::ops::Range<usize>,
-    depth: usize,
+    /// the first result of a channel
+    first: usize,
 }
 
 /// Adds the sums over a part of the batch: panels of two or one vectors of channels of results, (rows of the range, channels).
@@ -273,10 +278,10 @@ fn add_part<I: Isa, T: Conv, const M: usize, const L: usize>(
                 let turned = &mut turned[..width * positions];
                 let sums = &mut sums[panel * depth..][..width * depth];
                 if width == L {
-                    turn::<T, 1, L>(plan, &results, from, panel, y, turned);
+                    turn::<T, 1, L>(plan, from, panel, y, turned);
                     add_panel::<I, T, M, 1, L>(laid, &rows, turned, (&starts, length), sums);
                 } else {
-                    turn::<T, 2, L>(plan, &results, from, panel, y, turned);
+                    turn::<T, 2, L>(plan, from, panel, y, turned);
                     add_panel::<I, T, M, 2, L>(laid, &rows, turned, (&starts, length), sums);
                 }
             }
@@ -284,55 +289,48 @@ fn add_part<I: Isa, T: Conv, const M: usize, const L: usize>(
     );
 }
 
-/// Columns that are turned at once: as many elements as a line of a cache holds.
+/// Columns of weights that are turned at once: as many elements as a line of a cache holds.
 const TURNED: usize = 16;
+
+/// Positions of results that are turned at once: a few lines of a cache in each channel, which memory hands over sooner than
+/// single ones.
+const RUN: usize = 64;
 
 /// The results of `N` vectors of channels, from `panel` on, as (positions, channels); channels that there are not are zero.
 #[inline(always)]
-fn turn<T: Conv, const N: usize, const L: usize>(
-    plan: &Plan,
-    results: &Results<'_>,
-    from: &Source,
-    panel: usize,
-    y: &[T],
-    out: &mut [T],
-) {
+fn turn<T: Conv, const N: usize, const L: usize>(plan: &Plan, from: &Source, panel: usize, y: &[T], out: &mut [T]) {
     let (channels, row) = (plan.groups * plan.outs, plan.out_plane());
     let valid = (N * L).min(plan.outs - panel);
-    let mut out = out.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
-    results.lines(
-        #[inline(always)]
-        |image, col, _, n, _| {
-            let first = (from.image + image) * channels + from.group * plan.outs + panel;
-            let y = &y[first * row + from.depth * plan.axes[1].out * plan.axes[2].out + col..];
-            let (line, rest) = std::mem::take(&mut out).split_at_mut(n);
-            out = rest;
-            for at in (0..n).step_by(TURNED) {
-                let out = &mut line[at..n.min(at + TURNED)];
-                let mut c = 0;
-                while c + 4 <= valid {
-                    let rows = [
-                        &y[c * row + at..],
-                        &y[(c + 1) * row + at..],
-                        &y[(c + 2) * row + at..],
-                        &y[(c + 3) * row + at..],
-                    ];
-                    turn_four(
-                        rows,
-                        out.len(),
-                        #[inline(always)]
-                        |p, four| put(&mut out[p], c, four),
-                    );
-                    c += 4;
-                }
-                for c in c..N * L {
-                    for p in 0..out.len() {
-                        out[p][c / L][c % L] = if c < valid { y[c * row + at + p] } else { T::ZERO };
-                    }
+    let out = out.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
+    // The results of a part lie side by side in each image.
+    let run = out.len() / from.images.max(1);
+    for image in 0..from.images {
+        let first = (from.image + image) * channels + from.group * plan.outs + panel;
+        let y = &y[first * row + from.first..];
+        let out = &mut out[image * run..][..run];
+        let mut at = 0;
+        while at < run {
+            let out = &mut out[at..run.min(at + RUN)];
+            let mut c = 0;
+            while c + 4 <= valid {
+                let rows =
+                    [&y[c * row + at..], &y[(c + 1) * row + at..], &y[(c + 2) * row + at..], &y[(c + 3) * row + at..]];
+                turn_four(
+                    rows,
+                    out.len(),
+                    #[inline(always)]
+                    |p, four| put(&mut out[p], c, four),
+                );
+                c += 4;
+            }
+            for c in c..N * L {
+                for p in 0..out.len() {
+                    out[p][c / L][c % L] = if c < valid { y[c * row + at + p] } else { T::ZERO };
                 }
             }
-        },
-    );
+            at += RUN;
+        }
+    }
 }
 
 /// Four elements from `c` on, a multiple of four. (Vectors of two elements take two.)
@@ -358,6 +356,12 @@ fn add_panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     let y = y.as_chunks::<L>().0.as_chunks::<N>().0;
     let sums = sums.as_chunks_mut::<L>().0.as_chunks_mut::<N>().0;
     for rows in rows.chunks(M) {
-        channels_tile::<I, T, M, N, L>(x, rows, y, lines, sums);
+        match rows.len() {
+            ..=FEW if FEW < M => channels_tile::<I, T, FEW, N, L>(x, rows, y, lines, sums),
+            _ => channels_tile::<I, T, M, N, L>(x, rows, y, lines, sums),
+        }
     }
 }
+
+/// Rows that are left of a few tiles, at most, and have one of their own.
+const FEW: usize = 4;
