@@ -59,6 +59,9 @@ pub type BatchedGemmKernel = GemmKernel;
 /// `out = sum_i a[i] * b[i]` of two vectors of any strides.
 pub type DotKernel = fn(out: &Tensor, a: &Tensor, b: &Tensor) -> Result<()>;
 
+/// A factorisation or solve of each matrix of a batch, as the kernel says: `outputs` of any strides from `inputs`.
+pub type LinalgKernel = fn(outputs: &[&Tensor], inputs: &[&Tensor], flags: [bool; 2]) -> Result<()>;
+
 /// The Fourier transforms of the rows of a contiguous complex `x` (.., n), in place and times `scale`.
 pub type FftKernel = fn(x: &Tensor, forward: bool, scale: f64) -> Result<()>;
 
@@ -120,6 +123,9 @@ pub type RandomKernel = fn(out: &Tensor, generator: &Generator, numbers: [Scalar
 
 /// Fills a contiguous row with 1 by the probabilities of `p` (f64), else 0; `wide` draws f64 numbers, else f32 ones.
 pub type RandomEachKernel = fn(out: &Tensor, p: &Tensor, generator: &Generator, wide: bool) -> Result<()>;
+
+/// A leaky relu of random slopes between `bounds`; writes the result and the slopes (1 where `x` is positive), all contiguous.
+pub type RandomSlopesKernel = fn(outs: [&Tensor; 2], x: &Tensor, generator: &Generator, bounds: [f64; 2]) -> Result<()>;
 
 /// The geometry of a convolution from images of `in_channels` to `out_channels`, over three spatial dimensions: those that
 /// there are not count as one element. A transposed convolution is the adjoint of one.
@@ -337,6 +343,38 @@ pub type SearchKernel =
 
 /// `out = x is one of test`, or its opposite; contiguous.
 pub type IsinKernel = fn(out: &Tensor, x: &Tensor, test: &Tensor, invert: bool) -> Result<()>;
+
+/// How a segment is reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentReduction {
+    /// the largest element
+    Max,
+    /// the smallest element
+    Min,
+    /// the mean
+    Mean,
+    /// the sum
+    Sum,
+    /// the product
+    Prod,
+}
+
+/// Segments of the middle dimension of (outer, along, inner), and what becomes of them.
+#[derive(Clone, Copy)]
+pub struct Segments<'a> {
+    /// where each begins and the last ends: i64 (outer, segments + 1)
+    pub bounds: &'a Tensor,
+    /// the reduction
+    pub reduction: SegmentReduction,
+    /// the number that each reduction starts with, where one is given
+    pub initial: Option<f64>,
+}
+
+/// Reduces segments of `x` (outer, along, inner) into `out` (outer, segments, inner), both contiguous.
+pub type SegmentKernel = fn(out: &Tensor, x: &Tensor, segments: Segments<'_>) -> Result<()>;
+
+/// Writes the gradients of a [`SegmentKernel`] into zeros `out`, from the gradient, the result and `x`, all contiguous.
+pub type SegmentBackwardKernel = fn(out: &Tensor, grad_output_x: [&Tensor; 3], segments: Segments<'_>) -> Result<()>;
 
 /// The bins of a histogram.
 #[derive(Clone, Copy)]

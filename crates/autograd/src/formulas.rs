@@ -16,12 +16,14 @@ mod grid_sampler;
 mod indexing;
 mod joining;
 mod layer_norm;
+mod linalg;
 mod loss;
 mod matmul;
 mod padding;
 mod pixel;
 mod pointwise;
 mod pooling;
+mod recurrent;
 mod reduce;
 mod renorm;
 mod repeating;
@@ -31,6 +33,7 @@ mod sorting;
 mod special;
 mod view;
 mod view_copy;
+mod weight_norm;
 
 use tensor_aten::{Tensor, ops};
 use tensor_core::strides::Dims;
@@ -49,12 +52,14 @@ pub use grid_sampler::*;
 pub use indexing::*;
 pub use joining::*;
 pub use layer_norm::*;
+pub use linalg::*;
 pub use loss::*;
 pub use matmul::*;
 pub use padding::*;
 pub use pixel::*;
 pub use pointwise::*;
 pub use pooling::*;
+pub use recurrent::*;
 pub use reduce::*;
 pub use renorm::*;
 pub use repeating::*;
@@ -63,6 +68,7 @@ pub use sorting::*;
 pub use special::*;
 pub use view::*;
 pub use view_copy::*;
+pub use weight_norm::*;
 
 /// The complex conjugate; a real tensor is its own.
 ///

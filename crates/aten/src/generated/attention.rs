@@ -160,6 +160,148 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _MaskedSoftmaxFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<i64>,
+        Option<i64>,
+    ) -> Result<Tensor>;
+    pub static _MASKED_SOFTMAX: Op<_MaskedSoftmaxFn> = Op::new(OpInfo {
+        name: "aten::_masked_softmax",
+        schema: "_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_masked_softmax")?;
+            stack
+                .push(
+                    ops::_masked_softmax(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_int(2)?,
+                            a.opt_int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _MaskedSoftmaxOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        Option<i64>,
+        Option<i64>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _MASKED_SOFTMAX_OUT: Op<_MaskedSoftmaxOutFn> = Op::new(OpInfo {
+        name: "aten::_masked_softmax.out",
+        schema: "_masked_softmax.out(Tensor self, Tensor mask, int? dim=None, int? mask_type=None, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_masked_softmax")?;
+            stack
+                .push(
+                    ops::_masked_softmax_out(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.opt_int(2)?,
+                            a.opt_int(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _NativeMultiHeadAttentionFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        i64,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        bool,
+        bool,
+        Option<i64>,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static _NATIVE_MULTI_HEAD_ATTENTION: Op<_NativeMultiHeadAttentionFn> = Op::new(OpInfo {
+        name: "aten::_native_multi_head_attention",
+        schema: "_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 13, "aten::_native_multi_head_attention")?;
+            let (r0, r1) = ops::_native_multi_head_attention(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+                a.int(3)?,
+                a.int(4)?,
+                a.tensor(5)?,
+                a.tensor(6)?,
+                a.tensor(7)?,
+                a.tensor(8)?,
+                a.opt_tensor(9)?,
+                a.bool(10)?,
+                a.bool(11)?,
+                a.opt_int(12)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _NativeMultiHeadAttentionOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+        i64,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        bool,
+        bool,
+        Option<i64>,
+        &Tensor,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _NATIVE_MULTI_HEAD_ATTENTION_OUT: Op<_NativeMultiHeadAttentionOutFn> = Op::new(OpInfo {
+        name: "aten::_native_multi_head_attention.out",
+        schema: "_native_multi_head_attention.out(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
+        boxed: |stack| {
+            let a = Args::take(stack, 15, "aten::_native_multi_head_attention")?;
+            let (r0, r1) = ops::_native_multi_head_attention_out(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+                a.int(3)?,
+                a.int(4)?,
+                a.tensor(5)?,
+                a.tensor(6)?,
+                a.tensor(7)?,
+                a.tensor(8)?,
+                a.opt_tensor(9)?,
+                a.bool(10)?,
+                a.bool(11)?,
+                a.opt_int(12)?,
+                a.tensor(13)?,
+                a.tensor(14)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -284,6 +426,123 @@ pub mod ops {
             scale,
         )
     }
+    /// Softmax over the elements where `mask` does not hold; 0 elsewhere. `mask_type`: 0 for masks (l, s) of (batch, heads, l, s), 1 for (batch, s), 2 for the full shape.
+    ///
+    /// `aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor`
+    pub fn _masked_softmax(
+        self_: &Tensor,
+        mask: &Tensor,
+        dim: Option<i64>,
+        mask_type: Option<i64>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set());
+        op::_MASKED_SOFTMAX.kernel(keys)?(keys, self_, mask, dim, mask_type)
+    }
+    /// Out form of [`_masked_softmax`].
+    ///
+    /// `aten::_masked_softmax.out(Tensor self, Tensor mask, int? dim=None, int? mask_type=None, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _masked_softmax_out<'a>(
+        self_: &Tensor,
+        mask: &Tensor,
+        dim: Option<i64>,
+        mask_type: Option<i64>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set() | out.key_set());
+        op::_MASKED_SOFTMAX_OUT.kernel(keys)?(keys, self_, mask, dim, mask_type, out)?;
+        Ok(out)
+    }
+    /// Attention of several heads over (batch, length, features) with all projections, without gradients; and the weights (empty unless wanted), or their means over the heads.
+    ///
+    /// `aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)`
+    pub fn _native_multi_head_attention(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        embed_dim: i64,
+        num_head: i64,
+        qkv_weight: &Tensor,
+        qkv_bias: &Tensor,
+        proj_weight: &Tensor,
+        proj_bias: &Tensor,
+        mask: Option<&Tensor>,
+        need_weights: bool,
+        average_attn_weights: bool,
+        mask_type: Option<i64>,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(
+            query.key_set() | key.key_set() | value.key_set() | qkv_weight.key_set()
+                | qkv_bias.key_set() | proj_weight.key_set() | proj_bias.key_set()
+                | mask.keys(),
+        );
+        op::_NATIVE_MULTI_HEAD_ATTENTION
+            .kernel(
+                keys,
+            )?(
+            keys,
+            query,
+            key,
+            value,
+            embed_dim,
+            num_head,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            need_weights,
+            average_attn_weights,
+            mask_type,
+        )
+    }
+    /// Out form of [`_native_multi_head_attention`].
+    ///
+    /// `aten::_native_multi_head_attention.out(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))`
+    pub fn _native_multi_head_attention_out<'a>(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        embed_dim: i64,
+        num_head: i64,
+        qkv_weight: &Tensor,
+        qkv_bias: &Tensor,
+        proj_weight: &Tensor,
+        proj_bias: &Tensor,
+        mask: Option<&Tensor>,
+        need_weights: bool,
+        average_attn_weights: bool,
+        mask_type: Option<i64>,
+        out0: &'a Tensor,
+        out1: &'a Tensor,
+    ) -> Result<(&'a Tensor, &'a Tensor)> {
+        let keys = tls::effective(
+            query.key_set() | key.key_set() | value.key_set() | qkv_weight.key_set()
+                | qkv_bias.key_set() | proj_weight.key_set() | proj_bias.key_set()
+                | mask.keys() | out0.key_set() | out1.key_set(),
+        );
+        op::_NATIVE_MULTI_HEAD_ATTENTION_OUT
+            .kernel(
+                keys,
+            )?(
+            keys,
+            query,
+            key,
+            value,
+            embed_dim,
+            num_head,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            need_weights,
+            average_attn_weights,
+            mask_type,
+            out0,
+            out1,
+        )?;
+        Ok((out0, out1))
+    }
 }
 pub mod native {
     use super::*;
@@ -381,12 +640,110 @@ pub mod native {
             scale,
         )
     }
+    pub fn _masked_softmax(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        dim: Option<i64>,
+        mask_type: Option<i64>,
+    ) -> Result<Tensor> {
+        composite::attention::_masked_softmax(self_, mask, dim, mask_type)
+    }
+    pub fn _masked_softmax_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        dim: Option<i64>,
+        mask_type: Option<i64>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::attention::_masked_softmax(self_, mask, dim, mask_type)?,
+            )
+    }
+    pub fn _native_multi_head_attention(
+        _: DispatchKeySet,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        embed_dim: i64,
+        num_head: i64,
+        qkv_weight: &Tensor,
+        qkv_bias: &Tensor,
+        proj_weight: &Tensor,
+        proj_bias: &Tensor,
+        mask: Option<&Tensor>,
+        need_weights: bool,
+        average_attn_weights: bool,
+        mask_type: Option<i64>,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::attention::_native_multi_head_attention(
+            query,
+            key,
+            value,
+            embed_dim,
+            num_head,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            need_weights,
+            average_attn_weights,
+            mask_type,
+        )
+    }
+    pub fn _native_multi_head_attention_out(
+        _: DispatchKeySet,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        embed_dim: i64,
+        num_head: i64,
+        qkv_weight: &Tensor,
+        qkv_bias: &Tensor,
+        proj_weight: &Tensor,
+        proj_bias: &Tensor,
+        mask: Option<&Tensor>,
+        need_weights: bool,
+        average_attn_weights: bool,
+        mask_type: Option<i64>,
+        out0: &Tensor,
+        out1: &Tensor,
+    ) -> Result<()> {
+        let (r0, r1) = composite::attention::_native_multi_head_attention(
+            query,
+            key,
+            value,
+            embed_dim,
+            num_head,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            need_weights,
+            average_attn_weights,
+            mask_type,
+        )?;
+        out::Dtypes::Exact.check(out0, &r0)?;
+        out::Dtypes::Exact.check(out1, &r1)?;
+        out::Dtypes::Exact.copy(out0, &r0)?;
+        out::Dtypes::Exact.copy(out1, &r1)?;
+        Ok(())
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::SCALED_DOT_PRODUCT_ATTENTION,
     &op::_SCALED_DOT_PRODUCT_ATTENTION_MATH,
     &op::_SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
     &op::_SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD,
+    &op::_MASKED_SOFTMAX,
+    &op::_MASKED_SOFTMAX_OUT,
+    &op::_NATIVE_MULTI_HEAD_ATTENTION,
+    &op::_NATIVE_MULTI_HEAD_ATTENTION_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -429,6 +786,31 @@ static KERNELS: &[Registration] = &[
         &(native::_scaled_dot_product_flash_attention_for_cpu_backward
             as op::_ScaledDotProductFlashAttentionForCpuBackwardFn),
         "aten/src/native/attention.rs",
+    ),
+    Registration::new(
+        &op::_MASKED_SOFTMAX,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_masked_softmax as op::_MaskedSoftmaxFn),
+        "aten/src/composite/attention.rs",
+    ),
+    Registration::new(
+        &op::_MASKED_SOFTMAX_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_masked_softmax_out as op::_MaskedSoftmaxOutFn),
+        "aten/src/composite/attention.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_MULTI_HEAD_ATTENTION,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_native_multi_head_attention as op::_NativeMultiHeadAttentionFn),
+        "aten/src/composite/attention.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_MULTI_HEAD_ATTENTION_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_native_multi_head_attention_out
+            as op::_NativeMultiHeadAttentionOutFn),
+        "aten/src/composite/attention.rs",
     ),
 ];
 inventory::submit! {

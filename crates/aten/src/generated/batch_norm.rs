@@ -443,6 +443,77 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _BatchNormWithUpdateFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        &Tensor,
+        &Tensor,
+        f64,
+        f64,
+    ) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
+    pub static _BATCH_NORM_WITH_UPDATE: Op<_BatchNormWithUpdateFn> = Op::new(OpInfo {
+        name: "aten::_batch_norm_with_update",
+        schema: "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::_batch_norm_with_update")?;
+            let (r0, r1, r2, r3) = ops::_batch_norm_with_update(
+                a.tensor(0)?,
+                a.opt_tensor(1)?,
+                a.opt_tensor(2)?,
+                a.tensor(3)?,
+                a.tensor(4)?,
+                a.float(5)?,
+                a.float(6)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            stack.push(r2.into());
+            stack.push(r3.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type BatchNormBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        Option<&Tensor>,
+        bool,
+        f64,
+        [bool; 3],
+        &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)>;
+    pub static BATCH_NORM_BACKWARD: Op<BatchNormBackwardFn> = Op::new(OpInfo {
+        name: "aten::batch_norm_backward",
+        schema: "batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 11, "aten::batch_norm_backward")?;
+            let (r0, r1, r2) = ops::batch_norm_backward(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+                a.opt_tensor(3)?,
+                a.opt_tensor(4)?,
+                a.opt_tensor(5)?,
+                a.opt_tensor(6)?,
+                a.bool(7)?,
+                a.float(8)?,
+                a.bool_array(9)?,
+                a.tensor(10)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            stack.push(r2.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -841,6 +912,66 @@ pub mod ops {
             cudnn_enabled,
         )
     }
+    /// Batch norm in training, with its moments and an empty reserve; the running numbers are written to.
+    ///
+    /// `aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)`
+    pub fn _batch_norm_with_update(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+        let keys = tls::effective(
+            input.key_set() | weight.keys() | bias.keys() | running_mean.key_set()
+                | running_var.key_set(),
+        );
+        op::_BATCH_NORM_WITH_UPDATE
+            .kernel(
+                keys,
+            )?(keys, input, weight, bias, running_mean, running_var, momentum, eps)
+    }
+    /// `native_batch_norm_backward`, whichever implementation ran.
+    ///
+    /// `aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)`
+    pub fn batch_norm_backward(
+        grad_out: &Tensor,
+        input: &Tensor,
+        weight: &Tensor,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        save_mean: Option<&Tensor>,
+        save_var: Option<&Tensor>,
+        update: bool,
+        eps: f64,
+        output_mask: [bool; 3],
+        reserve: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let keys = tls::effective(
+            grad_out.key_set() | input.key_set() | weight.key_set() | running_mean.keys()
+                | running_var.keys() | save_mean.keys() | save_var.keys()
+                | reserve.key_set(),
+        );
+        op::BATCH_NORM_BACKWARD
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_var,
+            update,
+            eps,
+            output_mask,
+            reserve,
+        )
+    }
 }
 pub mod native {
     use super::*;
@@ -1139,6 +1270,54 @@ pub mod native {
             cudnn_enabled,
         )
     }
+    pub fn _batch_norm_with_update(
+        _: DispatchKeySet,
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+        composite::batch_norm::_batch_norm_with_update(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            momentum,
+            eps,
+        )
+    }
+    pub fn batch_norm_backward(
+        _: DispatchKeySet,
+        grad_out: &Tensor,
+        input: &Tensor,
+        weight: &Tensor,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        save_mean: Option<&Tensor>,
+        save_var: Option<&Tensor>,
+        update: bool,
+        eps: f64,
+        output_mask: [bool; 3],
+        reserve: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        composite::batch_norm::batch_norm_backward(
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_var,
+            update,
+            eps,
+            output_mask,
+            reserve,
+        )
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::NATIVE_BATCH_NORM,
@@ -1153,6 +1332,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
     &op::_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT,
     &op::INSTANCE_NORM,
+    &op::_BATCH_NORM_WITH_UPDATE,
+    &op::BATCH_NORM_BACKWARD,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -1273,6 +1454,18 @@ static KERNELS: &[Registration] = &[
         &op::INSTANCE_NORM,
         DispatchKey::CompositeImplicitAutograd,
         &(native::instance_norm as op::InstanceNormFn),
+        "aten/src/composite/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::_BATCH_NORM_WITH_UPDATE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_batch_norm_with_update as op::_BatchNormWithUpdateFn),
+        "aten/src/composite/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::BATCH_NORM_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::batch_norm_backward as op::BatchNormBackwardFn),
         "aten/src/composite/batch_norm.rs",
     ),
 ];

@@ -210,6 +210,224 @@ pub mod op {
         },
         tags: &["dynamic_output_shape"],
     });
+    pub type _HistogramddBinEdgesFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+    ) -> Result<Vec<Tensor>>;
+    pub static _HISTOGRAMDD_BIN_EDGES: Op<_HistogramddBinEdgesFn> = Op::new(OpInfo {
+        name: "aten::_histogramdd_bin_edges",
+        schema: "_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_histogramdd_bin_edges")?;
+            stack
+                .push(
+                    ops::_histogramdd_bin_edges(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_float_list(2)?.as_deref(),
+                            a.opt_tensor(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _HistogramddFromBinCtsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+    ) -> Result<Tensor>;
+    pub static _HISTOGRAMDD_FROM_BIN_CTS: Op<_HistogramddFromBinCtsFn> = Op::new(OpInfo {
+        name: "aten::_histogramdd_from_bin_cts",
+        schema: "_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_histogramdd_from_bin_cts")?;
+            stack
+                .push(
+                    ops::_histogramdd_from_bin_cts(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_float_list(2)?.as_deref(),
+                            a.opt_tensor(3)?,
+                            a.bool(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _HistogramddFromBinCtsOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _HISTOGRAMDD_FROM_BIN_CTS_OUT: Op<_HistogramddFromBinCtsOutFn> = Op::new(OpInfo {
+        name: "aten::_histogramdd_from_bin_cts.out",
+        schema: "_histogramdd_from_bin_cts.out(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 6, "aten::_histogramdd_from_bin_cts")?;
+            stack
+                .push(
+                    ops::_histogramdd_from_bin_cts_out(
+                            a.tensor(0)?,
+                            &a.int_list(1, 0)?,
+                            a.opt_float_list(2)?.as_deref(),
+                            a.opt_tensor(3)?,
+                            a.bool(4)?,
+                            a.tensor(5)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _HistogramddFromBinTensorsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[&Tensor],
+        Option<&Tensor>,
+        bool,
+    ) -> Result<Tensor>;
+    pub static _HISTOGRAMDD_FROM_BIN_TENSORS: Op<_HistogramddFromBinTensorsFn> = Op::new(OpInfo {
+        name: "aten::_histogramdd_from_bin_tensors",
+        schema: "_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_histogramdd_from_bin_tensors")?;
+            stack
+                .push(
+                    ops::_histogramdd_from_bin_tensors(
+                            a.tensor(0)?,
+                            &a.tensor_list(1)?,
+                            a.opt_tensor(2)?,
+                            a.bool(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _HistogramddFromBinTensorsOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[&Tensor],
+        Option<&Tensor>,
+        bool,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _HISTOGRAMDD_FROM_BIN_TENSORS_OUT: Op<_HistogramddFromBinTensorsOutFn> = Op::new(OpInfo {
+        name: "aten::_histogramdd_from_bin_tensors.out",
+        schema: "_histogramdd_from_bin_tensors.out(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::_histogramdd_from_bin_tensors")?;
+            stack
+                .push(
+                    ops::_histogramdd_from_bin_tensors_out(
+                            a.tensor(0)?,
+                            &a.tensor_list(1)?,
+                            a.opt_tensor(2)?,
+                            a.bool(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HistogramddFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[i64],
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+    ) -> Result<(Tensor, Vec<Tensor>)>;
+    pub static HISTOGRAMDD: Op<HistogramddFn> = Op::new(OpInfo {
+        name: "aten::histogramdd",
+        schema: "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::histogramdd")?;
+            let (r0, r1) = ops::histogramdd(
+                a.tensor(0)?,
+                &a.int_list(1, 0)?,
+                a.opt_float_list(2)?.as_deref(),
+                a.opt_tensor(3)?,
+                a.bool(4)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HistogramddIntBinsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+    ) -> Result<(Tensor, Vec<Tensor>)>;
+    pub static HISTOGRAMDD_INT_BINS: Op<HistogramddIntBinsFn> = Op::new(OpInfo {
+        name: "aten::histogramdd.int_bins",
+        schema: "histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::histogramdd")?;
+            let (r0, r1) = ops::histogramdd_int_bins(
+                a.tensor(0)?,
+                a.int(1)?,
+                a.opt_float_list(2)?.as_deref(),
+                a.opt_tensor(3)?,
+                a.bool(4)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type HistogramddTensorListBinsFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &[&Tensor],
+        Option<&[f64]>,
+        Option<&Tensor>,
+        bool,
+    ) -> Result<(Tensor, Vec<Tensor>)>;
+    pub static HISTOGRAMDD_TENSOR_LIST_BINS: Op<HistogramddTensorListBinsFn> = Op::new(OpInfo {
+        name: "aten::histogramdd.TensorList_bins",
+        schema: "histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::histogramdd")?;
+            let (r0, r1) = ops::histogramdd_tensor_list_bins(
+                a.tensor(0)?,
+                &a.tensor_list(1)?,
+                a.opt_float_list(2)?.as_deref(),
+                a.opt_tensor(3)?,
+                a.bool(4)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -325,6 +543,120 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | weights.keys() | out.key_set());
         op::BINCOUNT_OUT.kernel(keys)?(keys, self_, weights, minlength, out)?;
         Ok(out)
+    }
+    /// The edges of even bins in a box, the given one or that of the points (.., n).
+    ///
+    /// `aten::_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]`
+    pub fn _histogramdd_bin_edges(
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Vec<Tensor>> {
+        let keys = tls::effective(self_.key_set() | weight.keys());
+        op::_HISTOGRAMDD_BIN_EDGES
+            .kernel(keys)?(keys, self_, bins, range, weight, density)
+    }
+    /// The counts of points (.., n) in even bins of a box.
+    ///
+    /// `aten::_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor`
+    pub fn _histogramdd_from_bin_cts(
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | weight.keys());
+        op::_HISTOGRAMDD_FROM_BIN_CTS
+            .kernel(keys)?(keys, self_, bins, range, weight, density)
+    }
+    /// Out form of [`_histogramdd_from_bin_cts`].
+    ///
+    /// `aten::_histogramdd_from_bin_cts.out(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _histogramdd_from_bin_cts_out<'a>(
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | weight.keys() | out.key_set());
+        op::_HISTOGRAMDD_FROM_BIN_CTS_OUT
+            .kernel(keys)?(keys, self_, bins, range, weight, density, out)?;
+        Ok(out)
+    }
+    /// The counts of points (.., n) between given edges.
+    ///
+    /// `aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor`
+    pub fn _histogramdd_from_bin_tensors(
+        self_: &Tensor,
+        bins: &[&Tensor],
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | bins.keys() | weight.keys());
+        op::_HISTOGRAMDD_FROM_BIN_TENSORS
+            .kernel(keys)?(keys, self_, bins, weight, density)
+    }
+    /// Out form of [`_histogramdd_from_bin_tensors`].
+    ///
+    /// `aten::_histogramdd_from_bin_tensors.out(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _histogramdd_from_bin_tensors_out<'a>(
+        self_: &Tensor,
+        bins: &[&Tensor],
+        weight: Option<&Tensor>,
+        density: bool,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | bins.keys() | weight.keys() | out.key_set(),
+        );
+        op::_HISTOGRAMDD_FROM_BIN_TENSORS_OUT
+            .kernel(keys)?(keys, self_, bins, weight, density, out)?;
+        Ok(out)
+    }
+    /// The counts of points (.., n) in even bins of a box, and the edges.
+    ///
+    /// `aten::histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)`
+    pub fn histogramdd(
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let keys = tls::effective(self_.key_set() | weight.keys());
+        op::HISTOGRAMDD.kernel(keys)?(keys, self_, bins, range, weight, density)
+    }
+    /// The counts of points (.., n) in as many even bins along each dimension, and the edges.
+    ///
+    /// `aten::histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)`
+    pub fn histogramdd_int_bins(
+        self_: &Tensor,
+        bins: i64,
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let keys = tls::effective(self_.key_set() | weight.keys());
+        op::HISTOGRAMDD_INT_BINS.kernel(keys)?(keys, self_, bins, range, weight, density)
+    }
+    /// The counts of points (.., n) between given edges, and those.
+    ///
+    /// `aten::histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)`
+    pub fn histogramdd_tensor_list_bins(
+        self_: &Tensor,
+        bins: &[&Tensor],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let keys = tls::effective(self_.key_set() | bins.keys() | weight.keys());
+        op::HISTOGRAMDD_TENSOR_LIST_BINS
+            .kernel(keys)?(keys, self_, bins, range, weight, density)
     }
 }
 pub mod native {
@@ -453,6 +785,117 @@ pub mod native {
         )?;
         Ok(())
     }
+    pub fn _histogramdd_bin_edges(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Vec<Tensor>> {
+        composite::histogram::_histogramdd_bin_edges(self_, bins, range, weight, density)
+    }
+    pub fn _histogramdd_from_bin_cts(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Tensor> {
+        composite::histogram::_histogramdd_from_bin_cts(
+            self_,
+            bins,
+            range,
+            weight,
+            density,
+        )
+    }
+    pub fn _histogramdd_from_bin_cts_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::histogram::_histogramdd_from_bin_cts(
+                    self_,
+                    bins,
+                    range,
+                    weight,
+                    density,
+                )?,
+            )
+    }
+    pub fn _histogramdd_from_bin_tensors(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[&Tensor],
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<Tensor> {
+        composite::histogram::_histogramdd_from_bin_tensors(self_, bins, weight, density)
+    }
+    pub fn _histogramdd_from_bin_tensors_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[&Tensor],
+        weight: Option<&Tensor>,
+        density: bool,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::histogram::_histogramdd_from_bin_tensors(
+                    self_,
+                    bins,
+                    weight,
+                    density,
+                )?,
+            )
+    }
+    pub fn histogramdd(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[i64],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        composite::histogram::histogramdd(self_, bins, range, weight, density)
+    }
+    pub fn histogramdd_int_bins(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: i64,
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        composite::histogram::histogramdd_int_bins(self_, bins, range, weight, density)
+    }
+    pub fn histogramdd_tensor_list_bins(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        bins: &[&Tensor],
+        range: Option<&[f64]>,
+        weight: Option<&Tensor>,
+        density: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        composite::histogram::histogramdd_tensor_list_bins(
+            self_,
+            bins,
+            range,
+            weight,
+            density,
+        )
+    }
 }
 impl Tensor {
     /// See [`ops::histc`].
@@ -520,6 +963,14 @@ static OPS: &[&dyn AnyOp] = &[
     &op::HISTOGRAM_BIN_CT_OUT,
     &op::BINCOUNT,
     &op::BINCOUNT_OUT,
+    &op::_HISTOGRAMDD_BIN_EDGES,
+    &op::_HISTOGRAMDD_FROM_BIN_CTS,
+    &op::_HISTOGRAMDD_FROM_BIN_CTS_OUT,
+    &op::_HISTOGRAMDD_FROM_BIN_TENSORS,
+    &op::_HISTOGRAMDD_FROM_BIN_TENSORS_OUT,
+    &op::HISTOGRAMDD,
+    &op::HISTOGRAMDD_INT_BINS,
+    &op::HISTOGRAMDD_TENSOR_LIST_BINS,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -617,6 +1068,55 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::bincount_out as op::BincountOutFn),
         "aten/src/native/histogram.rs",
+    ),
+    Registration::new(
+        &op::_HISTOGRAMDD_BIN_EDGES,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_histogramdd_bin_edges as op::_HistogramddBinEdgesFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::_HISTOGRAMDD_FROM_BIN_CTS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_histogramdd_from_bin_cts as op::_HistogramddFromBinCtsFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::_HISTOGRAMDD_FROM_BIN_CTS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_histogramdd_from_bin_cts_out as op::_HistogramddFromBinCtsOutFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::_HISTOGRAMDD_FROM_BIN_TENSORS,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_histogramdd_from_bin_tensors as op::_HistogramddFromBinTensorsFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::_HISTOGRAMDD_FROM_BIN_TENSORS_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_histogramdd_from_bin_tensors_out
+            as op::_HistogramddFromBinTensorsOutFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::HISTOGRAMDD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::histogramdd as op::HistogramddFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::HISTOGRAMDD_INT_BINS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::histogramdd_int_bins as op::HistogramddIntBinsFn),
+        "aten/src/composite/histogram.rs",
+    ),
+    Registration::new(
+        &op::HISTOGRAMDD_TENSOR_LIST_BINS,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::histogramdd_tensor_list_bins as op::HistogramddTensorListBinsFn),
+        "aten/src/composite/histogram.rs",
     ),
 ];
 inventory::submit! {

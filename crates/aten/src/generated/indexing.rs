@@ -1626,6 +1626,84 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _UnsafeMaskedIndexFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[Option<&Tensor>],
+        Scalar,
+    ) -> Result<Tensor>;
+    pub static _UNSAFE_MASKED_INDEX: Op<_UnsafeMaskedIndexFn> = Op::new(OpInfo {
+        name: "aten::_unsafe_masked_index",
+        schema: "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_unsafe_masked_index")?;
+            stack
+                .push(
+                    ops::_unsafe_masked_index(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.opt_tensor_list(2)?,
+                            a.scalar(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _UnsafeMaskedIndexPutAccumulateFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[Option<&Tensor>],
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static _UNSAFE_MASKED_INDEX_PUT_ACCUMULATE: Op<
+        _UnsafeMaskedIndexPutAccumulateFn,
+    > = Op::new(OpInfo {
+        name: "aten::_unsafe_masked_index_put_accumulate",
+        schema: "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_unsafe_masked_index_put_accumulate")?;
+            stack
+                .push(
+                    ops::_unsafe_masked_index_put_accumulate(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.opt_tensor_list(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type MaskedScatterBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &[i64],
+    ) -> Result<Tensor>;
+    pub static MASKED_SCATTER_BACKWARD: Op<MaskedScatterBackwardFn> = Op::new(OpInfo {
+        name: "aten::masked_scatter_backward",
+        schema: "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::masked_scatter_backward")?;
+            stack
+                .push(
+                    ops::masked_scatter_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            &a.int_list(2, 0)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -2493,6 +2571,44 @@ pub mod ops {
         let keys = tls::effective(grad.key_set() | indices.key_set());
         op::VALUE_SELECTING_REDUCTION_BACKWARD
             .kernel(keys)?(keys, grad, dim, indices, sizes, keepdim)
+    }
+    /// `index` where `mask` holds, `fill` elsewhere; indices beyond bounds are moved into them.
+    ///
+    /// `aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor`
+    pub fn _unsafe_masked_index(
+        self_: &Tensor,
+        mask: &Tensor,
+        indices: &[Option<&Tensor>],
+        fill: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set() | mask.key_set() | indices.keys());
+        op::_UNSAFE_MASKED_INDEX.kernel(keys)?(keys, self_, mask, indices, fill.into())
+    }
+    /// `index_put` that adds `values` where `mask` holds; indices beyond bounds are moved into them.
+    ///
+    /// `aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor`
+    pub fn _unsafe_masked_index_put_accumulate(
+        self_: &Tensor,
+        mask: &Tensor,
+        indices: &[Option<&Tensor>],
+        values: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(
+            self_.key_set() | mask.key_set() | indices.keys() | values.key_set(),
+        );
+        op::_UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
+            .kernel(keys)?(keys, self_, mask, indices, values)
+    }
+    /// Gradient of `masked_scatter` for its source, which has these sizes.
+    ///
+    /// `aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor`
+    pub fn masked_scatter_backward(
+        grad_output: &Tensor,
+        mask: &Tensor,
+        sizes: &[i64],
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad_output.key_set() | mask.key_set());
+        op::MASKED_SCATTER_BACKWARD.kernel(keys)?(keys, grad_output, mask, sizes)
     }
 }
 pub mod native {
@@ -3368,6 +3484,37 @@ pub mod native {
             keepdim,
         )
     }
+    pub fn _unsafe_masked_index(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        indices: &[Option<&Tensor>],
+        fill: Scalar,
+    ) -> Result<Tensor> {
+        composite::indexing::_unsafe_masked_index(self_, mask, indices, fill)
+    }
+    pub fn _unsafe_masked_index_put_accumulate(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mask: &Tensor,
+        indices: &[Option<&Tensor>],
+        values: &Tensor,
+    ) -> Result<Tensor> {
+        composite::indexing::_unsafe_masked_index_put_accumulate(
+            self_,
+            mask,
+            indices,
+            values,
+        )
+    }
+    pub fn masked_scatter_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        mask: &Tensor,
+        sizes: &[i64],
+    ) -> Result<Tensor> {
+        composite::indexing::masked_scatter_backward(grad_output, mask, sizes)
+    }
 }
 impl Tensor {
     /// See [`ops::index`].
@@ -3923,6 +4070,9 @@ static OPS: &[&dyn AnyOp] = &[
     &op::GATHER_BACKWARD,
     &op::MASKED_SELECT_BACKWARD,
     &op::VALUE_SELECTING_REDUCTION_BACKWARD,
+    &op::_UNSAFE_MASKED_INDEX,
+    &op::_UNSAFE_MASKED_INDEX_PUT_ACCUMULATE,
+    &op::MASKED_SCATTER_BACKWARD,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -4674,6 +4824,25 @@ static KERNELS: &[Registration] = &[
         DispatchKey::CompositeImplicitAutograd,
         &(native::value_selecting_reduction_backward
             as op::ValueSelectingReductionBackwardFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_MASKED_INDEX,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_masked_index as op::_UnsafeMaskedIndexFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_MASKED_INDEX_PUT_ACCUMULATE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_unsafe_masked_index_put_accumulate
+            as op::_UnsafeMaskedIndexPutAccumulateFn),
+        "aten/src/composite/indexing.rs",
+    ),
+    Registration::new(
+        &op::MASKED_SCATTER_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::masked_scatter_backward as op::MaskedScatterBackwardFn),
         "aten/src/composite/indexing.rs",
     ),
 ];

@@ -295,6 +295,44 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _ChunkCatFn = fn(DispatchKeySet, &[&Tensor], i64, i64) -> Result<Tensor>;
+    pub static _CHUNK_CAT: Op<_ChunkCatFn> = Op::new(OpInfo {
+        name: "aten::_chunk_cat",
+        schema: "_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_chunk_cat")?;
+            stack
+                .push(ops::_chunk_cat(&a.tensor_list(0)?, a.int(1)?, a.int(2)?)?.into());
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type _ChunkCatOutFn = fn(
+        DispatchKeySet,
+        &[&Tensor],
+        i64,
+        i64,
+        &Tensor,
+    ) -> Result<()>;
+    pub static _CHUNK_CAT_OUT: Op<_ChunkCatOutFn> = Op::new(OpInfo {
+        name: "aten::_chunk_cat.out",
+        schema: "_chunk_cat.out(Tensor[] tensors, int dim, int num_chunks, *, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::_chunk_cat")?;
+            stack
+                .push(
+                    ops::_chunk_cat_out(
+                            &a.tensor_list(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -508,6 +546,26 @@ pub mod ops {
         let keys = tls::effective(self_.key_set());
         op::COMBINATIONS.kernel(keys)?(keys, self_, r, with_replacement)
     }
+    /// Chunks of each tensor along `dim`, padded with zeros to one size, flattened and joined chunk by chunk.
+    ///
+    /// `aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor`
+    pub fn _chunk_cat(tensors: &[&Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+        let keys = tls::effective(tensors.keys());
+        op::_CHUNK_CAT.kernel(keys)?(keys, tensors, dim, num_chunks)
+    }
+    /// Out form of [`_chunk_cat`].
+    ///
+    /// `aten::_chunk_cat.out(Tensor[] tensors, int dim, int num_chunks, *, Tensor(a!) out) -> Tensor(a!)`
+    pub fn _chunk_cat_out<'a>(
+        tensors: &[&Tensor],
+        dim: i64,
+        num_chunks: i64,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(tensors.keys() | out.key_set());
+        op::_CHUNK_CAT_OUT.kernel(keys)?(keys, tensors, dim, num_chunks, out)?;
+        Ok(out)
+    }
 }
 pub mod native {
     use super::*;
@@ -642,6 +700,24 @@ pub mod native {
     ) -> Result<Tensor> {
         composite::joining::combinations(self_, r, with_replacement)
     }
+    pub fn _chunk_cat(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        dim: i64,
+        num_chunks: i64,
+    ) -> Result<Tensor> {
+        composite::joining::_chunk_cat(tensors, dim, num_chunks)
+    }
+    pub fn _chunk_cat_out(
+        _: DispatchKeySet,
+        tensors: &[&Tensor],
+        dim: i64,
+        num_chunks: i64,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(out, &composite::joining::_chunk_cat(tensors, dim, num_chunks)?)
+    }
 }
 static OPS: &[&dyn AnyOp] = &[
     &op::CAT,
@@ -668,6 +744,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MESHGRID_INDEXING,
     &op::CARTESIAN_PROD,
     &op::COMBINATIONS,
+    &op::_CHUNK_CAT,
+    &op::_CHUNK_CAT_OUT,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -848,6 +926,18 @@ static KERNELS: &[Registration] = &[
         &op::COMBINATIONS,
         DispatchKey::CompositeImplicitAutograd,
         &(native::combinations as op::CombinationsFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::_CHUNK_CAT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_chunk_cat as op::_ChunkCatFn),
+        "aten/src/composite/joining.rs",
+    ),
+    Registration::new(
+        &op::_CHUNK_CAT_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_chunk_cat_out as op::_ChunkCatOutFn),
         "aten/src/composite/joining.rs",
     ),
 ];

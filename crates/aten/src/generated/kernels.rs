@@ -272,6 +272,67 @@ pub fn ctc_loss(device: Device) -> Result<&'static CtcLossKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("ctc_loss", device))
 }
+/// The kernels of `distributions`: a column a dtype.
+pub struct DistributionsKernels {
+    /// `cauchy_cpu`
+    pub cauchy: Columns<RandomKernel>,
+    /// `geometric_cpu`
+    pub geometric: Columns<RandomKernel>,
+    /// `log_normal_cpu`
+    pub log_normal: Columns<RandomKernel>,
+    /// `multinomial`
+    pub multinomial: Columns<RandomEachKernel>,
+    /// `poisson_cpu`
+    pub poisson: Columns<RandomEachKernel>,
+    /// `rrelu_with_noise_out_cpu`
+    pub rrelu: Columns<RandomSlopesKernel>,
+}
+impl DistributionsKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        cauchy: Columns::NONE,
+        geometric: Columns::NONE,
+        log_normal: Columns::NONE,
+        multinomial: Columns::NONE,
+        poisson: Columns::NONE,
+        rrelu: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("cauchy", self.cauchy.dtypes()), ("geometric", self.geometric.dtypes()),
+            ("log_normal", self.log_normal.dtypes()), ("multinomial", self.multinomial
+            .dtypes()), ("poisson", self.poisson.dtypes()), ("rrelu", self.rrelu
+            .dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `distributions`: what it submits.
+pub struct DistributionsTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static DistributionsKernels,
+}
+inventory::collect!(DistributionsTable);
+/// The kernels of `distributions` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn distributions(device: Device) -> Result<&'static DistributionsKernels> {
+    static FOUND: [OnceLock<
+        Option<&'static DistributionsKernels>,
+    >; DeviceType::ALL.len()] = [const { OnceLock::new() }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<DistributionsTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize]
+        .get_or_init(find)
+        .ok_or_else(|| no_table("distributions", device))
+}
 /// The kernels of `embedding`: a column a dtype.
 pub struct EmbeddingKernels {
     /// `embedding_dense_backward_cpu`
@@ -799,6 +860,82 @@ pub fn layer_norm(device: Device) -> Result<&'static LayerNormKernels> {
             .map(|table| (table.kernels)())
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("layer_norm", device))
+}
+/// The kernels of `linalg`: a column a dtype.
+pub struct LinalgKernels {
+    /// `cholesky_cpu`
+    pub cholesky: Columns<LinalgKernel>,
+    /// `linalg_eig_out_cpu`
+    pub eig: Columns<LinalgKernel>,
+    /// `linalg_eigh_cpu`
+    pub eigh: Columns<LinalgKernel>,
+    /// `geqrf_cpu`
+    pub geqrf: Columns<LinalgKernel>,
+    /// `orgqr_cpu`
+    pub householder_product: Columns<LinalgKernel>,
+    /// `ldl_factor_kernel_cpu`
+    pub ldl_factor: Columns<LinalgKernel>,
+    /// `ldl_solve_cpu`
+    pub ldl_solve: Columns<LinalgKernel>,
+    /// `lu_cpu`
+    pub lu_factor: Columns<LinalgKernel>,
+    /// `ormqr_cpu`
+    pub ormqr: Columns<LinalgKernel>,
+    /// `triangular_solve_cpu`
+    pub solve_triangular: Columns<LinalgKernel>,
+    /// `linalg_svd_cpu`
+    pub svd: Columns<LinalgKernel>,
+}
+impl LinalgKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        cholesky: Columns::NONE,
+        eig: Columns::NONE,
+        eigh: Columns::NONE,
+        geqrf: Columns::NONE,
+        householder_product: Columns::NONE,
+        ldl_factor: Columns::NONE,
+        ldl_solve: Columns::NONE,
+        lu_factor: Columns::NONE,
+        ormqr: Columns::NONE,
+        solve_triangular: Columns::NONE,
+        svd: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("cholesky", self.cholesky.dtypes()), ("eig", self.eig.dtypes()), ("eigh",
+            self.eigh.dtypes()), ("geqrf", self.geqrf.dtypes()), ("householder_product",
+            self.householder_product.dtypes()), ("ldl_factor", self.ldl_factor.dtypes()),
+            ("ldl_solve", self.ldl_solve.dtypes()), ("lu_factor", self.lu_factor
+            .dtypes()), ("ormqr", self.ormqr.dtypes()), ("solve_triangular", self
+            .solve_triangular.dtypes()), ("svd", self.svd.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `linalg`: what it submits.
+pub struct LinalgTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static LinalgKernels,
+}
+inventory::collect!(LinalgTable);
+/// The kernels of `linalg` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn linalg(device: Device) -> Result<&'static LinalgKernels> {
+    static FOUND: [OnceLock<Option<&'static LinalgKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<LinalgTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("linalg", device))
 }
 /// The kernels of `loss`: a column a dtype.
 pub struct LossKernels {
@@ -1922,6 +2059,51 @@ pub fn searching(device: Device) -> Result<&'static SearchingKernels> {
     };
     FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("searching", device))
 }
+/// The kernels of `segment`: a column a dtype.
+pub struct SegmentKernels {
+    /// `_segment_reduce_cpu`
+    pub segment_reduce: Columns<SegmentKernel>,
+    /// `_segment_reduce_cpu`
+    pub segment_reduce_backward: Columns<SegmentBackwardKernel>,
+}
+impl SegmentKernels {
+    /// No kernel at all: what a backend fills up with.
+    pub const NONE: Self = Self {
+        segment_reduce: Columns::NONE,
+        segment_reduce_backward: Columns::NONE,
+    };
+    /// Each kernel with the dtypes that it has.
+    pub fn coverage(&self) -> Vec<(&'static str, Vec<DType>)> {
+        vec![
+            ("segment_reduce", self.segment_reduce.dtypes()), ("segment_reduce_backward",
+            self.segment_reduce_backward.dtypes())
+        ]
+    }
+}
+/// A backend's kernels of `segment`: what it submits.
+pub struct SegmentTable {
+    /// the backend
+    pub device: DeviceType,
+    /// its kernels, for the machine that runs
+    pub kernels: fn() -> &'static SegmentKernels,
+}
+inventory::collect!(SegmentTable);
+/// The kernels of `segment` on a device.
+///
+/// # Errors
+/// When no linked backend brings them.
+pub fn segment(device: Device) -> Result<&'static SegmentKernels> {
+    static FOUND: [OnceLock<Option<&'static SegmentKernels>>; DeviceType::ALL.len()] = [const {
+        OnceLock::new()
+    }; DeviceType::ALL.len()];
+    let kind = device.kind();
+    let find = || {
+        inventory::iter::<SegmentTable>()
+            .find(|table| table.device == kind)
+            .map(|table| (table.kernels)())
+    };
+    FOUND[kind as usize].get_or_init(find).ok_or_else(|| no_table("segment", device))
+}
 /// The kernels of `softmax`: a column a dtype.
 pub struct SoftmaxKernels {
     /// `log_softmax_lastdim_kernel_impl`
@@ -2310,6 +2492,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = ctc_loss(device) {
         all.push(("ctc_loss", table.coverage()));
     }
+    if let Ok(table) = distributions(device) {
+        all.push(("distributions", table.coverage()));
+    }
     if let Ok(table) = embedding(device) {
         all.push(("embedding", table.coverage()));
     }
@@ -2346,6 +2531,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     if let Ok(table) = layer_norm(device) {
         all.push(("layer_norm", table.coverage()));
     }
+    if let Ok(table) = linalg(device) {
+        all.push(("linalg", table.coverage()));
+    }
     if let Ok(table) = loss(device) {
         all.push(("loss", table.coverage()));
     }
@@ -2381,6 +2569,9 @@ pub fn coverage(device: Device) -> Vec<(&'static str, Vec<(&'static str, Vec<DTy
     }
     if let Ok(table) = searching(device) {
         all.push(("searching", table.coverage()));
+    }
+    if let Ok(table) = segment(device) {
+        all.push(("segment", table.coverage()));
     }
     if let Ok(table) = softmax(device) {
         all.push(("softmax", table.coverage()));

@@ -12,6 +12,7 @@ mod copy;
 mod ctc_loss;
 mod diagonal;
 mod distance;
+mod distributions;
 mod dropout;
 mod einsum;
 mod embedding;
@@ -23,11 +24,13 @@ mod flip;
 mod foreach;
 mod fractional;
 mod frexp;
+mod gradient;
 mod grid_sampler;
 mod histogram;
 mod indexing;
 mod joining;
 mod layer_norm;
+mod linalg;
 mod loss;
 mod margin_loss;
 mod matmul;
@@ -38,23 +41,27 @@ mod pointwise;
 mod pooling;
 mod random;
 mod range;
+mod recurrent;
 mod reduce;
 mod renorm;
 mod repeating;
 mod reshaping;
 mod scan;
 mod searching;
+mod segment;
 mod softmax;
 mod sorting;
 mod special;
 mod splitting;
 mod statistics;
 mod stft;
+mod storage;
 mod triangular;
 mod unique;
 mod upsampling;
 mod view;
 mod view_copy;
+mod weight_norm;
 mod window;
 /// The typed operators, as the dispatcher knows them.
 pub mod op {
@@ -68,6 +75,7 @@ pub mod op {
     pub use super::ctc_loss::op::*;
     pub use super::diagonal::op::*;
     pub use super::distance::op::*;
+    pub use super::distributions::op::*;
     pub use super::dropout::op::*;
     pub use super::einsum::op::*;
     pub use super::embedding::op::*;
@@ -79,11 +87,13 @@ pub mod op {
     pub use super::foreach::op::*;
     pub use super::fractional::op::*;
     pub use super::frexp::op::*;
+    pub use super::gradient::op::*;
     pub use super::grid_sampler::op::*;
     pub use super::histogram::op::*;
     pub use super::indexing::op::*;
     pub use super::joining::op::*;
     pub use super::layer_norm::op::*;
+    pub use super::linalg::op::*;
     pub use super::loss::op::*;
     pub use super::margin_loss::op::*;
     pub use super::matmul::op::*;
@@ -94,23 +104,27 @@ pub mod op {
     pub use super::pooling::op::*;
     pub use super::random::op::*;
     pub use super::range::op::*;
+    pub use super::recurrent::op::*;
     pub use super::reduce::op::*;
     pub use super::renorm::op::*;
     pub use super::repeating::op::*;
     pub use super::reshaping::op::*;
     pub use super::scan::op::*;
     pub use super::searching::op::*;
+    pub use super::segment::op::*;
     pub use super::softmax::op::*;
     pub use super::sorting::op::*;
     pub use super::special::op::*;
     pub use super::splitting::op::*;
     pub use super::statistics::op::*;
     pub use super::stft::op::*;
+    pub use super::storage::op::*;
     pub use super::triangular::op::*;
     pub use super::unique::op::*;
     pub use super::upsampling::op::*;
     pub use super::view::op::*;
     pub use super::view_copy::op::*;
+    pub use super::weight_norm::op::*;
     pub use super::window::op::*;
 }
 /// Every overload as a function that takes all its arguments.
@@ -125,6 +139,7 @@ pub mod ops {
     pub use super::ctc_loss::ops::*;
     pub use super::diagonal::ops::*;
     pub use super::distance::ops::*;
+    pub use super::distributions::ops::*;
     pub use super::dropout::ops::*;
     pub use super::einsum::ops::*;
     pub use super::embedding::ops::*;
@@ -136,11 +151,13 @@ pub mod ops {
     pub use super::foreach::ops::*;
     pub use super::fractional::ops::*;
     pub use super::frexp::ops::*;
+    pub use super::gradient::ops::*;
     pub use super::grid_sampler::ops::*;
     pub use super::histogram::ops::*;
     pub use super::indexing::ops::*;
     pub use super::joining::ops::*;
     pub use super::layer_norm::ops::*;
+    pub use super::linalg::ops::*;
     pub use super::loss::ops::*;
     pub use super::margin_loss::ops::*;
     pub use super::matmul::ops::*;
@@ -151,23 +168,27 @@ pub mod ops {
     pub use super::pooling::ops::*;
     pub use super::random::ops::*;
     pub use super::range::ops::*;
+    pub use super::recurrent::ops::*;
     pub use super::reduce::ops::*;
     pub use super::renorm::ops::*;
     pub use super::repeating::ops::*;
     pub use super::reshaping::ops::*;
     pub use super::scan::ops::*;
     pub use super::searching::ops::*;
+    pub use super::segment::ops::*;
     pub use super::softmax::ops::*;
     pub use super::sorting::ops::*;
     pub use super::special::ops::*;
     pub use super::splitting::ops::*;
     pub use super::statistics::ops::*;
     pub use super::stft::ops::*;
+    pub use super::storage::ops::*;
     pub use super::triangular::ops::*;
     pub use super::unique::ops::*;
     pub use super::upsampling::ops::*;
     pub use super::view::ops::*;
     pub use super::view_copy::ops::*;
+    pub use super::weight_norm::ops::*;
     pub use super::window::ops::*;
 }
 /// What runs below autograd, for backends from outside to register at their key: shape rules around the kernels of
@@ -183,6 +204,7 @@ pub mod wrappers {
     pub use super::ctc_loss::native::*;
     pub use super::diagonal::native::*;
     pub use super::distance::native::*;
+    pub use super::distributions::native::*;
     pub use super::dropout::native::*;
     pub use super::einsum::native::*;
     pub use super::embedding::native::*;
@@ -194,11 +216,13 @@ pub mod wrappers {
     pub use super::foreach::native::*;
     pub use super::fractional::native::*;
     pub use super::frexp::native::*;
+    pub use super::gradient::native::*;
     pub use super::grid_sampler::native::*;
     pub use super::histogram::native::*;
     pub use super::indexing::native::*;
     pub use super::joining::native::*;
     pub use super::layer_norm::native::*;
+    pub use super::linalg::native::*;
     pub use super::loss::native::*;
     pub use super::margin_loss::native::*;
     pub use super::matmul::native::*;
@@ -209,29 +233,33 @@ pub mod wrappers {
     pub use super::pooling::native::*;
     pub use super::random::native::*;
     pub use super::range::native::*;
+    pub use super::recurrent::native::*;
     pub use super::reduce::native::*;
     pub use super::renorm::native::*;
     pub use super::repeating::native::*;
     pub use super::reshaping::native::*;
     pub use super::scan::native::*;
     pub use super::searching::native::*;
+    pub use super::segment::native::*;
     pub use super::softmax::native::*;
     pub use super::sorting::native::*;
     pub use super::special::native::*;
     pub use super::splitting::native::*;
     pub use super::statistics::native::*;
     pub use super::stft::native::*;
+    pub use super::storage::native::*;
     pub use super::triangular::native::*;
     pub use super::unique::native::*;
     pub use super::upsampling::native::*;
     pub use super::view::native::*;
     pub use super::view_copy::native::*;
+    pub use super::weight_norm::native::*;
     pub use super::window::native::*;
 }
 /// What `native_functions.yaml` hashed to when this was written.
-pub const STAMP: &str = "19a8ba37f1ef7909";
+pub const STAMP: &str = "044168bc9a4bc065";
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 3053;
+pub const KERNELS: usize = 3299;
 /// What each family's file uses.
 #[allow(unused_imports)]
 mod prelude {

@@ -9638,6 +9638,28 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type _PreluKernelBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+    ) -> Result<(Tensor, Tensor)>;
+    pub static _PRELU_KERNEL_BACKWARD: Op<_PreluKernelBackwardFn> = Op::new(OpInfo {
+        name: "aten::_prelu_kernel_backward",
+        schema: "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+        boxed: |stack| {
+            let a = Args::take(stack, 3, "aten::_prelu_kernel_backward")?;
+            let (r0, r1) = ops::_prelu_kernel_backward(
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.tensor(2)?,
+            )?;
+            stack.push(r0.into());
+            stack.push(r1.into());
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -16103,6 +16125,19 @@ pub mod ops {
         op::SPECIAL_MULTIGAMMALN_OUT.kernel(keys)?(keys, self_, p, out)?;
         Ok(out)
     }
+    /// Gradients of `_prelu_kernel` for the elements and for the weights, of the broadcast shape.
+    ///
+    /// `aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)`
+    pub fn _prelu_kernel_backward(
+        grad_output: &Tensor,
+        self_: &Tensor,
+        weight: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        let keys = tls::effective(
+            grad_output.key_set() | self_.key_set() | weight.key_set(),
+        );
+        op::_PRELU_KERNEL_BACKWARD.kernel(keys)?(keys, grad_output, self_, weight)
+    }
 }
 pub mod native {
     use super::*;
@@ -22055,6 +22090,14 @@ pub mod native {
         out::Dtypes::Exact
             .copy(out, &composite::pointwise::special_multigammaln(self_, p)?)
     }
+    pub fn _prelu_kernel_backward(
+        _: DispatchKeySet,
+        grad_output: &Tensor,
+        self_: &Tensor,
+        weight: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        composite::pointwise::_prelu_kernel_backward(grad_output, self_, weight)
+    }
 }
 impl Tensor {
     /// See [`ops::_conj_physical`].
@@ -24508,6 +24551,7 @@ static OPS: &[&dyn AnyOp] = &[
     &op::MVLGAMMA_OUT,
     &op::SPECIAL_MULTIGAMMALN,
     &op::SPECIAL_MULTIGAMMALN_OUT,
+    &op::_PRELU_KERNEL_BACKWARD,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -31358,6 +31402,12 @@ static KERNELS: &[Registration] = &[
         &op::SPECIAL_MULTIGAMMALN_OUT,
         DispatchKey::CompositeImplicitAutograd,
         &(native::special_multigammaln_out as op::SpecialMultigammalnOutFn),
+        "aten/src/composite/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_PRELU_KERNEL_BACKWARD,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::_prelu_kernel_backward as op::_PreluKernelBackwardFn),
         "aten/src/composite/pointwise.rs",
     ),
 ];

@@ -1194,6 +1194,152 @@ pub mod op {
         },
         tags: &["nondeterministic_seeded"],
     });
+    pub type RandintLikeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static RANDINT_LIKE: Op<RandintLikeFn> = Op::new(OpInfo {
+        name: "aten::randint_like",
+        schema: "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 7, "aten::randint_like")?;
+            stack
+                .push(
+                    ops::randint_like(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.opt_dtype(2)?,
+                            a.opt_layout(3)?,
+                            a.opt_device(4)?,
+                            a.opt_bool(5)?,
+                            a.opt_memory_format(6)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandintLikeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RANDINT_LIKE_OUT: Op<RandintLikeOutFn> = Op::new(OpInfo {
+        name: "aten::randint_like.out",
+        schema: "randint_like.out(Tensor self, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::randint_like")?;
+            stack
+                .push(
+                    ops::randint_like_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.opt_memory_format(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandintLikeLowDtypeFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        Option<DType>,
+        Option<Layout>,
+        Option<Device>,
+        Option<bool>,
+        Option<MemoryFormat>,
+    ) -> Result<Tensor>;
+    pub static RANDINT_LIKE_LOW_DTYPE: Op<RandintLikeLowDtypeFn> = Op::new(OpInfo {
+        name: "aten::randint_like.low_dtype",
+        schema: "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 8, "aten::randint_like")?;
+            stack
+                .push(
+                    ops::randint_like_low_dtype(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.opt_dtype(3)?,
+                            a.opt_layout(4)?,
+                            a.opt_device(5)?,
+                            a.opt_bool(6)?,
+                            a.opt_memory_format(7)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type RandintLikeLowDtypeOutFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        i64,
+        i64,
+        Option<MemoryFormat>,
+        &Tensor,
+    ) -> Result<()>;
+    pub static RANDINT_LIKE_LOW_DTYPE_OUT: Op<RandintLikeLowDtypeOutFn> = Op::new(OpInfo {
+        name: "aten::randint_like.low_dtype_out",
+        schema: "randint_like.low_dtype_out(Tensor self, SymInt low, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+        boxed: |stack| {
+            let a = Args::take(stack, 5, "aten::randint_like")?;
+            stack
+                .push(
+                    ops::randint_like_low_dtype_out(
+                            a.tensor(0)?,
+                            a.int(1)?,
+                            a.int(2)?,
+                            a.opt_memory_format(3)?,
+                            a.tensor(4)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
+    pub type NormalFunctionalFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        f64,
+        f64,
+        Option<&Generator>,
+    ) -> Result<Tensor>;
+    pub static NORMAL_FUNCTIONAL: Op<NormalFunctionalFn> = Op::new(OpInfo {
+        name: "aten::normal_functional",
+        schema: "normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::normal_functional")?;
+            stack
+                .push(
+                    ops::normal_functional(
+                            a.tensor(0)?,
+                            a.float(1)?,
+                            a.float(2)?,
+                            a.opt_generator(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &["nondeterministic_seeded"],
+    });
 }
 pub mod ops {
     use super::*;
@@ -1816,6 +1962,83 @@ pub mod ops {
         let keys = tls::effective(self_.key_set() | out.key_set());
         op::RANDOM_OUT.kernel(keys)?(keys, self_, generator, out)?;
         Ok(out)
+    }
+    /// Whole numbers of [0, high) in the image of a tensor.
+    ///
+    /// `aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn randint_like(
+        self_: &Tensor,
+        high: i64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RANDINT_LIKE
+            .kernel(
+                keys,
+            )?(keys, self_, high, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// Out form of [`randint_like`].
+    ///
+    /// `aten::randint_like.out(Tensor self, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn randint_like_out<'a>(
+        self_: &Tensor,
+        high: i64,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RANDINT_LIKE_OUT.kernel(keys)?(keys, self_, high, memory_format, out)?;
+        Ok(out)
+    }
+    /// Whole numbers of [low, high) in the image of a tensor.
+    ///
+    /// `aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+    pub fn randint_like_low_dtype(
+        self_: &Tensor,
+        low: i64,
+        high: i64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::RANDINT_LIKE_LOW_DTYPE
+            .kernel(
+                keys,
+            )?(keys, self_, low, high, dtype, layout, device, pin_memory, memory_format)
+    }
+    /// Out form of [`randint_like_low_dtype`].
+    ///
+    /// `aten::randint_like.low_dtype_out(Tensor self, SymInt low, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+    pub fn randint_like_low_dtype_out<'a>(
+        self_: &Tensor,
+        low: i64,
+        high: i64,
+        memory_format: Option<MemoryFormat>,
+        out: &'a Tensor,
+    ) -> Result<&'a Tensor> {
+        let keys = tls::effective(self_.key_set() | out.key_set());
+        op::RANDINT_LIKE_LOW_DTYPE_OUT
+            .kernel(keys)?(keys, self_, low, high, memory_format, out)?;
+        Ok(out)
+    }
+    /// Normal numbers of a mean and deviation in the image of a tensor.
+    ///
+    /// `aten::normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
+    pub fn normal_functional(
+        self_: &Tensor,
+        mean: f64,
+        std: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(self_.key_set());
+        op::NORMAL_FUNCTIONAL.kernel(keys)?(keys, self_, mean, std, generator)
     }
 }
 pub mod native {
@@ -2472,6 +2695,101 @@ pub mod native {
     ) -> Result<()> {
         out::Dtypes::Exact.copy(out, &composite::random::random(self_, generator)?)
     }
+    pub fn randint_like(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        high: i64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::random::randint_like(
+            self_,
+            high,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn randint_like_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        high: i64,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint_like(
+                    self_,
+                    high,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
+    pub fn randint_like_low_dtype(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        low: i64,
+        high: i64,
+        dtype: Option<DType>,
+        layout: Option<Layout>,
+        device: Option<Device>,
+        pin_memory: Option<bool>,
+        memory_format: Option<MemoryFormat>,
+    ) -> Result<Tensor> {
+        composite::random::randint_like_low_dtype(
+            self_,
+            low,
+            high,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )
+    }
+    pub fn randint_like_low_dtype_out(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        low: i64,
+        high: i64,
+        memory_format: Option<MemoryFormat>,
+        out: &Tensor,
+    ) -> Result<()> {
+        out::Dtypes::Exact
+            .copy(
+                out,
+                &composite::random::randint_like_low_dtype(
+                    self_,
+                    low,
+                    high,
+                    Some(out.dtype()),
+                    None,
+                    Some(out.device()),
+                    None,
+                    memory_format,
+                )?,
+            )
+    }
+    pub fn normal_functional(
+        _: DispatchKeySet,
+        self_: &Tensor,
+        mean: f64,
+        std: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        composite::random::normal_functional(self_, mean, std, generator)
+    }
 }
 impl Tensor {
     /// See [`ops::uniform_`].
@@ -2640,6 +2958,11 @@ static OPS: &[&dyn AnyOp] = &[
     &op::EXPONENTIAL_OUT,
     &op::RANDOM,
     &op::RANDOM_OUT,
+    &op::RANDINT_LIKE,
+    &op::RANDINT_LIKE_OUT,
+    &op::RANDINT_LIKE_LOW_DTYPE,
+    &op::RANDINT_LIKE_LOW_DTYPE_OUT,
+    &op::NORMAL_FUNCTIONAL,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -2934,6 +3257,36 @@ static KERNELS: &[Registration] = &[
         &op::RANDOM_OUT,
         DispatchKey::CompositeExplicitAutograd,
         &(native::random_out as op::RandomOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDINT_LIKE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::randint_like as op::RandintLikeFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDINT_LIKE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::randint_like_out as op::RandintLikeOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDINT_LIKE_LOW_DTYPE,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::randint_like_low_dtype as op::RandintLikeLowDtypeFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::RANDINT_LIKE_LOW_DTYPE_OUT,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::randint_like_low_dtype_out as op::RandintLikeLowDtypeOutFn),
+        "aten/src/composite/random.rs",
+    ),
+    Registration::new(
+        &op::NORMAL_FUNCTIONAL,
+        DispatchKey::CompositeExplicitAutograd,
+        &(native::normal_functional as op::NormalFunctionalFn),
         "aten/src/composite/random.rs",
     ),
 ];

@@ -216,6 +216,58 @@ pub mod op {
         },
         tags: &[],
     });
+    pub type CumprodBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        i64,
+        &Tensor,
+    ) -> Result<Tensor>;
+    pub static CUMPROD_BACKWARD: Op<CumprodBackwardFn> = Op::new(OpInfo {
+        name: "aten::cumprod_backward",
+        schema: "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::cumprod_backward")?;
+            stack
+                .push(
+                    ops::cumprod_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.int(2)?,
+                            a.tensor(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
+    pub type CummaxminBackwardFn = fn(
+        DispatchKeySet,
+        &Tensor,
+        &Tensor,
+        &Tensor,
+        i64,
+    ) -> Result<Tensor>;
+    pub static CUMMAXMIN_BACKWARD: Op<CummaxminBackwardFn> = Op::new(OpInfo {
+        name: "aten::cummaxmin_backward",
+        schema: "cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor",
+        boxed: |stack| {
+            let a = Args::take(stack, 4, "aten::cummaxmin_backward")?;
+            stack
+                .push(
+                    ops::cummaxmin_backward(
+                            a.tensor(0)?,
+                            a.tensor(1)?,
+                            a.tensor(2)?,
+                            a.int(3)?,
+                        )?
+                        .into(),
+                );
+            Ok(())
+        },
+        tags: &[],
+    });
 }
 pub mod ops {
     use super::*;
@@ -346,6 +398,30 @@ pub mod ops {
         op::CUMMIN_OUT.kernel(keys)?(keys, self_, dim, values, indices)?;
         Ok((values, indices))
     }
+    /// Gradient of `cumprod`.
+    ///
+    /// `aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor`
+    pub fn cumprod_backward(
+        grad: &Tensor,
+        input: &Tensor,
+        dim: i64,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad.key_set() | input.key_set() | output.key_set());
+        op::CUMPROD_BACKWARD.kernel(keys)?(keys, grad, input, dim, output)
+    }
+    /// Gradient of `cummax` and `cummin`.
+    ///
+    /// `aten::cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor`
+    pub fn cummaxmin_backward(
+        grad: &Tensor,
+        input: &Tensor,
+        indices: &Tensor,
+        dim: i64,
+    ) -> Result<Tensor> {
+        let keys = tls::effective(grad.key_set() | input.key_set() | indices.key_set());
+        op::CUMMAXMIN_BACKWARD.kernel(keys)?(keys, grad, input, indices, dim)
+    }
 }
 pub mod native {
     use super::*;
@@ -465,6 +541,24 @@ pub mod native {
             .copy(indices, &r1)?;
         Ok(())
     }
+    pub fn cumprod_backward(
+        _: DispatchKeySet,
+        grad: &Tensor,
+        input: &Tensor,
+        dim: i64,
+        output: &Tensor,
+    ) -> Result<Tensor> {
+        composite::scan::cumprod_backward(grad, input, dim, output)
+    }
+    pub fn cummaxmin_backward(
+        _: DispatchKeySet,
+        grad: &Tensor,
+        input: &Tensor,
+        indices: &Tensor,
+        dim: i64,
+    ) -> Result<Tensor> {
+        composite::scan::cummaxmin_backward(grad, input, indices, dim)
+    }
 }
 impl Tensor {
     /// See [`ops::cumsum`].
@@ -525,6 +619,8 @@ static OPS: &[&dyn AnyOp] = &[
     &op::CUMMAX_OUT,
     &op::CUMMIN,
     &op::CUMMIN_OUT,
+    &op::CUMPROD_BACKWARD,
+    &op::CUMMAXMIN_BACKWARD,
 ];
 static KERNELS: &[Registration] = &[
     Registration::new(
@@ -670,6 +766,18 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Meta,
         &(native::cummin_out as op::CumminOutFn),
         "aten/src/native/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMPROD_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::cumprod_backward as op::CumprodBackwardFn),
+        "aten/src/composite/scan.rs",
+    ),
+    Registration::new(
+        &op::CUMMAXMIN_BACKWARD,
+        DispatchKey::CompositeImplicitAutograd,
+        &(native::cummaxmin_backward as op::CummaxminBackwardFn),
+        "aten/src/composite/scan.rs",
     ),
 ];
 inventory::submit! {

@@ -18,6 +18,7 @@ pub mod indexing;
 pub mod joining;
 pub mod lanes;
 pub mod layer_norm;
+pub mod linalg;
 pub mod loss;
 pub mod margin_loss;
 pub mod matmul;

@@ -199,6 +199,226 @@ fn _scaled_dot_product_flash_attention_for_cpu_backward(
     }
     Ok(result)
 }
+/// Backward of `_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor`.
+///
+/// self: `masked_softmax_grad(grad, result, dim)`
+struct MaskedSoftmaxBackward0 {
+    result: SavedVariable,
+    dim: Option<i64>,
+}
+impl Function for MaskedSoftmaxBackward0 {
+    fn name(&self) -> &'static str {
+        "MaskedSoftmaxBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let result = self.result.unpack(node)?;
+            let t0 = formulas::masked_softmax_grad(grad, &result, self.dim)?;
+            out.set(0, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+    fn saved_result(&self) -> Option<&SavedVariable> {
+        Some(&self.result)
+    }
+}
+fn _masked_softmax(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    dim: Option<i64>,
+    mask_type: Option<i64>,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_MASKED_SOFTMAX.kernel(keys)?(keys, self_, mask, dim, mask_type)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = MaskedSoftmaxBackward0 {
+            result: SavedVariable::output(true, &result, 0)?,
+            dim,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+fn _masked_softmax_out(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    dim: Option<i64>,
+    mask_type: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out(&[self_, mask, out], "_masked_softmax")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_MASKED_SOFTMAX_OUT.kernel(keys)?(keys, self_, mask, dim, mask_type, out)
+}
+/// Backward of `_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)`.
+///
+/// query: `not_implemented("query")`
+///
+/// key: `not_implemented("key")`
+///
+/// value: `not_implemented("value")`
+///
+/// qkv_weight: `not_implemented("qkv_weight")`
+///
+/// qkv_bias: `not_implemented("qkv_bias")`
+///
+/// proj_weight: `not_implemented("proj_weight")`
+///
+/// proj_bias: `not_implemented("proj_bias")`
+struct NativeMultiHeadAttentionBackward0 {}
+impl Function for NativeMultiHeadAttentionBackward0 {
+    fn name(&self) -> &'static str {
+        "NativeMultiHeadAttentionBackward0"
+    }
+    fn apply(&self, _: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] {
+            let t0 = formulas::not_implemented("query")?;
+            out.set(0, t0);
+        }
+        if need[1] {
+            let t0 = formulas::not_implemented("key")?;
+            out.set(1, t0);
+        }
+        if need[2] {
+            let t0 = formulas::not_implemented("value")?;
+            out.set(2, t0);
+        }
+        if need[3] {
+            let t0 = formulas::not_implemented("qkv_weight")?;
+            out.set(3, t0);
+        }
+        if need[4] {
+            let t0 = formulas::not_implemented("qkv_bias")?;
+            out.set(4, t0);
+        }
+        if need[5] {
+            let t0 = formulas::not_implemented("proj_weight")?;
+            out.set(5, t0);
+        }
+        if need[6] {
+            let t0 = formulas::not_implemented("proj_bias")?;
+            out.set(6, t0);
+        }
+        Ok(out)
+    }
+}
+fn _native_multi_head_attention(
+    keys: DispatchKeySet,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim: i64,
+    num_head: i64,
+    qkv_weight: &Tensor,
+    qkv_bias: &Tensor,
+    proj_weight: &Tensor,
+    proj_bias: &Tensor,
+    mask: Option<&Tensor>,
+    need_weights: bool,
+    average_attn_weights: bool,
+    mask_type: Option<i64>,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(
+        &[query, key, value, qkv_weight, qkv_bias, proj_weight, proj_bias],
+    );
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_NATIVE_MULTI_HEAD_ATTENTION
+            .kernel(
+                keys,
+            )?(
+            keys,
+            query,
+            key,
+            value,
+            embed_dim,
+            num_head,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            need_weights,
+            average_attn_weights,
+            mask_type,
+        )
+    }?;
+    if needed {
+        let edges = Edges::of(
+            &[query, key, value, qkv_weight, qkv_bias, proj_weight, proj_bias],
+        )?;
+        let function = NativeMultiHeadAttentionBackward0 {
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
+fn _native_multi_head_attention_out(
+    keys: DispatchKeySet,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim: i64,
+    num_head: i64,
+    qkv_weight: &Tensor,
+    qkv_bias: &Tensor,
+    proj_weight: &Tensor,
+    proj_bias: &Tensor,
+    mask: Option<&Tensor>,
+    need_weights: bool,
+    average_attn_weights: bool,
+    mask_type: Option<i64>,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    record::check_out(
+        &[query, key, value, qkv_weight, qkv_bias, proj_weight, proj_bias],
+        "_native_multi_head_attention",
+    )?;
+    record::check_out_opt(&[mask], "_native_multi_head_attention")?;
+    record::check_out(&[out0, out1], "_native_multi_head_attention")?;
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let _below = tls::below_autograd();
+    op::_NATIVE_MULTI_HEAD_ATTENTION_OUT
+        .kernel(
+            keys,
+        )?(
+        keys,
+        query,
+        key,
+        value,
+        embed_dim,
+        num_head,
+        qkv_weight,
+        qkv_bias,
+        proj_weight,
+        proj_bias,
+        mask,
+        need_weights,
+        average_attn_weights,
+        mask_type,
+        out0,
+        out1,
+    )
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
@@ -212,6 +432,30 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Autograd,
         &(_scaled_dot_product_flash_attention_for_cpu_backward
             as op::_ScaledDotProductFlashAttentionForCpuBackwardFn),
+        "autograd/src/generated/attention.rs",
+    ),
+    Registration::new(
+        &op::_MASKED_SOFTMAX,
+        DispatchKey::Autograd,
+        &(_masked_softmax as op::_MaskedSoftmaxFn),
+        "autograd/src/generated/attention.rs",
+    ),
+    Registration::new(
+        &op::_MASKED_SOFTMAX_OUT,
+        DispatchKey::Autograd,
+        &(_masked_softmax_out as op::_MaskedSoftmaxOutFn),
+        "autograd/src/generated/attention.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_MULTI_HEAD_ATTENTION,
+        DispatchKey::Autograd,
+        &(_native_multi_head_attention as op::_NativeMultiHeadAttentionFn),
+        "autograd/src/generated/attention.rs",
+    ),
+    Registration::new(
+        &op::_NATIVE_MULTI_HEAD_ATTENTION_OUT,
+        DispatchKey::Autograd,
+        &(_native_multi_head_attention_out as op::_NativeMultiHeadAttentionOutFn),
         "autograd/src/generated/attention.rs",
     ),
 ];

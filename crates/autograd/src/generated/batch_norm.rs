@@ -709,6 +709,267 @@ fn _native_batch_norm_legit_no_training_out(
         out2,
     )
 }
+/// Backward of `_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)`.
+///
+/// input, weight, bias: `native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, true, eps, grad_input_mask)`
+struct BatchNormWithUpdateBackward0 {
+    input: SavedVariable,
+    weight: SavedVariable,
+    running_mean: SavedVariable,
+    running_var: SavedVariable,
+    result1: SavedVariable,
+    result2: SavedVariable,
+    eps: f64,
+}
+impl Function for BatchNormWithUpdateBackward0 {
+    fn name(&self) -> &'static str {
+        "BatchNormWithUpdateBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] || need[1] || need[2] {
+            let input = self.input.unpack(node)?;
+            let weight = self.weight.unpack_opt(node)?;
+            let running_mean = self.running_mean.unpack(node)?;
+            let running_var = self.running_var.unpack(node)?;
+            let result1 = self.result1.unpack(node)?;
+            let result2 = self.result2.unpack(node)?;
+            let t0 = ops::native_batch_norm_backward(
+                grad,
+                &input,
+                weight.as_ref(),
+                Some(&running_mean),
+                Some(&running_var),
+                Some(&result1),
+                Some(&result2),
+                true,
+                self.eps,
+                [need[0], need[1], need[2]],
+            )?;
+            if need[0] {
+                out.set(0, t0.0);
+            }
+            if need[1] {
+                out.set(1, t0.1);
+            }
+            if need[2] {
+                out.set(2, t0.2);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.input.release();
+        self.weight.release();
+        self.running_mean.release();
+        self.running_var.release();
+        self.result1.release();
+        self.result2.release();
+    }
+}
+fn _batch_norm_with_update(
+    keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let needed = record::needs_grad(&[input]) || record::needs_grad_opt(&[weight, bias]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_BATCH_NORM_WITH_UPDATE
+            .kernel(
+                keys,
+            )?(keys, input, weight, bias, running_mean, running_var, momentum, eps)
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[input])?;
+        edges.add_opt(&[weight, bias])?;
+        let function = BatchNormWithUpdateBackward0 {
+            input: SavedVariable::input(true, input)?,
+            weight: SavedVariable::input_opt(true, weight)?,
+            running_mean: SavedVariable::input(true, running_mean)?,
+            running_var: SavedVariable::input(true, running_var)?,
+            result1: SavedVariable::input(true, &result.1)?,
+            result2: SavedVariable::input(true, &result.2)?,
+            eps,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0]);
+    }
+    Ok(result)
+}
+/// Backward of `batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)`.
+///
+/// input, weight, grad_out: `batch_norm_double_backward(grads[0], grads[1], grads[2], grad_out, input, Some(weight), running_mean, running_var, save_mean, save_var, update, eps, grad_input_mask)`
+///
+/// save_mean: `not_implemented("save_mean")`
+///
+/// save_var: `not_implemented("save_var")`
+///
+/// reserve: `not_implemented("reserve")`
+struct BatchNormBackwardBackward0 {
+    grad_out: SavedVariable,
+    input: SavedVariable,
+    weight: SavedVariable,
+    running_mean: SavedVariable,
+    running_var: SavedVariable,
+    save_mean: SavedVariable,
+    save_var: SavedVariable,
+    update: bool,
+    eps: f64,
+}
+impl Function for BatchNormBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "BatchNormBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[1] || need[2] || need[0] {
+            let grad_out = self.grad_out.unpack(node)?;
+            let input = self.input.unpack(node)?;
+            let weight = self.weight.unpack(node)?;
+            let running_mean = self.running_mean.unpack_opt(node)?;
+            let running_var = self.running_var.unpack_opt(node)?;
+            let save_mean = self.save_mean.unpack_opt(node)?;
+            let save_var = self.save_var.unpack_opt(node)?;
+            let t0 = formulas::batch_norm_double_backward(
+                grads.at(0),
+                grads.at(1),
+                grads.at(2),
+                &grad_out,
+                &input,
+                Some(&weight),
+                running_mean.as_ref(),
+                running_var.as_ref(),
+                save_mean.as_ref(),
+                save_var.as_ref(),
+                self.update,
+                self.eps,
+                [need[1], need[2], need[0]],
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[1] {
+                out.set(1, d0);
+            }
+            if need[2] {
+                out.set(2, d1);
+            }
+            if need[0] {
+                out.set(0, d2);
+            }
+        }
+        if need[3] {
+            let t0 = formulas::not_implemented("save_mean")?;
+            out.set(3, t0);
+        }
+        if need[4] {
+            let t0 = formulas::not_implemented("save_var")?;
+            out.set(4, t0);
+        }
+        if need[5] {
+            let t0 = formulas::not_implemented("reserve")?;
+            out.set(5, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_out.release();
+        self.input.release();
+        self.weight.release();
+        self.running_mean.release();
+        self.running_var.release();
+        self.save_mean.release();
+        self.save_var.release();
+    }
+}
+fn batch_norm_backward(
+    keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_var: Option<&Tensor>,
+    update: bool,
+    eps: f64,
+    output_mask: [bool; 3],
+    reserve: &Tensor,
+) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+    let needed = record::needs_grad(&[grad_out, input, weight, reserve])
+        || record::needs_grad_opt(&[save_mean, save_var]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::BATCH_NORM_BACKWARD
+            .kernel(
+                keys,
+            )?(
+            keys,
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_var,
+            update,
+            eps,
+            output_mask,
+            reserve,
+        )
+    }?;
+    if needed {
+        let mut edges = Edges::of(&[grad_out, input, weight])?;
+        edges.add_opt(&[save_mean, save_var])?;
+        edges.add(&[reserve])?;
+        let function = BatchNormBackwardBackward0 {
+            grad_out: SavedVariable::input(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                grad_out,
+            )?,
+            input: SavedVariable::input(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                input,
+            )?,
+            weight: SavedVariable::input(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                weight,
+            )?,
+            running_mean: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                running_mean,
+            )?,
+            running_var: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                running_var,
+            )?,
+            save_mean: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                save_mean,
+            )?,
+            save_var: SavedVariable::input_opt(
+                edges.needs(0) || edges.needs(1) || edges.needs(2),
+                save_var,
+            )?,
+            update,
+            eps,
+        };
+        record::set_history_opt(
+            &record::node(edges, function),
+            &[result.0.as_ref(), result.1.as_ref(), result.2.as_ref()],
+        );
+    }
+    Ok(result)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::NATIVE_BATCH_NORM,
@@ -764,6 +1025,18 @@ static KERNELS: &[Registration] = &[
         DispatchKey::Autograd,
         &(_native_batch_norm_legit_no_training_out
             as op::_NativeBatchNormLegitNoTrainingOutFn),
+        "autograd/src/generated/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::_BATCH_NORM_WITH_UPDATE,
+        DispatchKey::Autograd,
+        &(_batch_norm_with_update as op::_BatchNormWithUpdateFn),
+        "autograd/src/generated/batch_norm.rs",
+    ),
+    Registration::new(
+        &op::BATCH_NORM_BACKWARD,
+        DispatchKey::Autograd,
+        &(batch_norm_backward as op::BatchNormBackwardFn),
         "autograd/src/generated/batch_norm.rs",
     ),
 ];

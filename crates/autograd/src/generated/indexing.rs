@@ -1930,6 +1930,177 @@ fn _unsafe_index_put(
     }
     Ok(result)
 }
+/// Backward of `_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor`.
+///
+/// self: `_unsafe_masked_index_put_accumulate(zeros_like(self), mask, indices, grad)`
+struct UnsafeMaskedIndexBackward0 {
+    self_: SavedVariable,
+    mask: SavedVariable,
+    indices: SavedList,
+}
+impl Function for UnsafeMaskedIndexBackward0 {
+    fn name(&self) -> &'static str {
+        "UnsafeMaskedIndexBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let self_ = self.self_.unpack(node)?;
+            let mask = self.mask.unpack(node)?;
+            let indices = self.indices.unpack_opt(node)?;
+            let t0 = ops::zeros_like(&self_, None, None, None, None, None)?;
+            let t1 = ops::_unsafe_masked_index_put_accumulate(
+                &t0,
+                &mask,
+                &formulas::refs_opt(&indices),
+                grad,
+            )?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.self_.release();
+        self.mask.release();
+        self.indices.release();
+    }
+}
+fn _unsafe_masked_index(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<&Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_UNSAFE_MASKED_INDEX.kernel(keys)?(keys, self_, mask, indices, fill)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_])?;
+        let function = UnsafeMaskedIndexBackward0 {
+            self_: SavedVariable::input(true, self_)?,
+            mask: SavedVariable::input(true, mask)?,
+            indices: SavedList::inputs_opt(true, indices)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+/// Backward of `_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor`.
+///
+/// self: `grad`
+///
+/// values: `_unsafe_masked_index(grad, mask, indices, 0)`
+struct UnsafeMaskedIndexPutAccumulateBackward0 {
+    mask: SavedVariable,
+    indices: SavedList,
+}
+impl Function for UnsafeMaskedIndexPutAccumulateBackward0 {
+    fn name(&self) -> &'static str {
+        "UnsafeMaskedIndexPutAccumulateBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            out.set(0, grad.clone());
+        }
+        if need[1] {
+            let mask = self.mask.unpack(node)?;
+            let indices = self.indices.unpack_opt(node)?;
+            let t0 = ops::_unsafe_masked_index(
+                grad,
+                &mask,
+                &formulas::refs_opt(&indices),
+                0,
+            )?;
+            out.set(1, t0);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.mask.release();
+        self.indices.release();
+    }
+}
+fn _unsafe_masked_index_put_accumulate(
+    keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<&Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[self_, values]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
+            .kernel(keys)?(keys, self_, mask, indices, values)
+    }?;
+    if needed {
+        let edges = Edges::of(&[self_, values])?;
+        let function = UnsafeMaskedIndexPutAccumulateBackward0 {
+            mask: SavedVariable::input(edges.needs(1), mask)?,
+            indices: SavedList::inputs_opt(edges.needs(1), indices)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
+/// Backward of `masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor`.
+///
+/// grad_output: `masked_scatter(zeros_like(grad_output), mask, grad)`
+struct MaskedScatterBackwardBackward0 {
+    grad_output: SavedVariable,
+    mask: SavedVariable,
+}
+impl Function for MaskedScatterBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "MaskedScatterBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        let Some(grad) = grads.at(0) else { return Ok(out) };
+        if need[0] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let mask = self.mask.unpack(node)?;
+            let t0 = ops::zeros_like(&grad_output, None, None, None, None, None)?;
+            let t1 = ops::masked_scatter(&t0, &mask, grad)?;
+            out.set(0, t1);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.mask.release();
+    }
+}
+fn masked_scatter_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    mask: &Tensor,
+    sizes: &[i64],
+) -> Result<Tensor> {
+    let needed = record::needs_grad(&[grad_output]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::MASKED_SCATTER_BACKWARD.kernel(keys)?(keys, grad_output, mask, sizes)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output])?;
+        let function = MaskedScatterBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            mask: SavedVariable::input(true, mask)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result]);
+    }
+    Ok(result)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::INDEX,
@@ -2259,6 +2430,24 @@ static KERNELS: &[Registration] = &[
         &op::_UNSAFE_INDEX_PUT,
         DispatchKey::Autograd,
         &(_unsafe_index_put as op::_UnsafeIndexPutFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_MASKED_INDEX,
+        DispatchKey::Autograd,
+        &(_unsafe_masked_index as op::_UnsafeMaskedIndexFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::_UNSAFE_MASKED_INDEX_PUT_ACCUMULATE,
+        DispatchKey::Autograd,
+        &(_unsafe_masked_index_put_accumulate as op::_UnsafeMaskedIndexPutAccumulateFn),
+        "autograd/src/generated/indexing.rs",
+    ),
+    Registration::new(
+        &op::MASKED_SCATTER_BACKWARD,
+        DispatchKey::Autograd,
+        &(masked_scatter_backward as op::MaskedScatterBackwardFn),
         "autograd/src/generated/indexing.rs",
     ),
 ];

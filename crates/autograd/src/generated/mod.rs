@@ -10,6 +10,7 @@ mod copy;
 mod ctc_loss;
 mod diagonal;
 mod distance;
+mod distributions;
 mod dropout;
 mod einsum;
 mod embedding;
@@ -24,6 +25,7 @@ mod grid_sampler;
 mod indexing;
 mod joining;
 mod layer_norm;
+mod linalg;
 mod loss;
 mod margin_loss;
 mod matmul;
@@ -33,11 +35,13 @@ mod pixel;
 mod pointwise;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod renorm;
 mod repeating;
 mod reshaping;
 mod scan;
+mod segment;
 mod softmax;
 mod sorting;
 mod special;
@@ -47,8 +51,9 @@ mod unique;
 mod upsampling;
 mod view;
 mod view_copy;
+mod weight_norm;
 /// How many kernels this crate registers.
-pub const KERNELS: usize = 1223usize;
+pub const KERNELS: usize = 1312usize;
 /// What families' files use.
 #[allow(unused_imports)]
 mod prelude {

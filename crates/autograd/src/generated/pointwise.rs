@@ -6868,9 +6868,9 @@ fn atan2_out(
 }
 /// Backward of `hypot(Tensor self, Tensor other) -> Tensor`.
 ///
-/// self: `grad * (self / result)`
+/// self: `grad * self / result`
 ///
-/// other: `grad * (other / result)`
+/// other: `grad * other / result`
 struct HypotBackward0 {
     self_: SavedVariable,
     result: SavedVariable,
@@ -6886,15 +6886,15 @@ impl Function for HypotBackward0 {
         if need[0] {
             let self_ = self.self_.unpack(node)?;
             let result = self.result.unpack(node)?;
-            let t0 = ops::div(&self_, &result)?;
-            let t1 = ops::mul(grad, &t0)?;
+            let t0 = ops::mul(grad, &self_)?;
+            let t1 = ops::div(&t0, &result)?;
             out.set(0, t1);
         }
         if need[1] {
             let other = self.other.unpack(node)?;
             let result = self.result.unpack(node)?;
-            let t0 = ops::div(&other, &result)?;
-            let t1 = ops::mul(grad, &t0)?;
+            let t0 = ops::mul(grad, &other)?;
+            let t1 = ops::div(&t0, &result)?;
             out.set(1, t1);
         }
         Ok(out)
@@ -11009,6 +11009,76 @@ fn mvlgamma_out(
     let _below = tls::below_autograd();
     op::MVLGAMMA_OUT.kernel(keys)?(keys, self_, p, out)
 }
+/// Backward of `_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)`.
+///
+/// grad_output, self, weight: `prelu_double_backward(grads[0], grads[1], grad_output, self, weight)`
+struct PreluKernelBackwardBackward0 {
+    grad_output: SavedVariable,
+    self_: SavedVariable,
+    weight: SavedVariable,
+}
+impl Function for PreluKernelBackwardBackward0 {
+    fn name(&self) -> &'static str {
+        "PreluKernelBackwardBackward0"
+    }
+    fn apply(&self, node: &NodeRef, grads: Grads, need: &[bool]) -> Result<Grads> {
+        let mut out = Grads::none(need.len());
+        if grads.all_none() {
+            return Ok(out);
+        }
+        if need[0] || need[1] || need[2] {
+            let grad_output = self.grad_output.unpack(node)?;
+            let self_ = self.self_.unpack(node)?;
+            let weight = self.weight.unpack(node)?;
+            let t0 = formulas::prelu_double_backward(
+                grads.at(0),
+                grads.at(1),
+                &grad_output,
+                &self_,
+                &weight,
+            )?;
+            let (d0, d1, d2) = t0;
+            if need[0] {
+                out.set(0, d0);
+            }
+            if need[1] {
+                out.set(1, d1);
+            }
+            if need[2] {
+                out.set(2, d2);
+            }
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.grad_output.release();
+        self.self_.release();
+        self.weight.release();
+    }
+}
+fn _prelu_kernel_backward(
+    keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    weight: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let needed = record::needs_grad(&[grad_output, self_, weight]);
+    let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
+    let result = {
+        let _below = tls::below_autograd();
+        op::_PRELU_KERNEL_BACKWARD.kernel(keys)?(keys, grad_output, self_, weight)
+    }?;
+    if needed {
+        let edges = Edges::of(&[grad_output, self_, weight])?;
+        let function = PreluKernelBackwardBackward0 {
+            grad_output: SavedVariable::input(true, grad_output)?,
+            self_: SavedVariable::input(true, self_)?,
+            weight: SavedVariable::input(true, weight)?,
+        };
+        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+    }
+    Ok(result)
+}
 static KERNELS: &[Registration] = &[
     Registration::new(
         &op::_CONJ_PHYSICAL,
@@ -13462,6 +13532,12 @@ static KERNELS: &[Registration] = &[
         &op::MVLGAMMA_OUT,
         DispatchKey::Autograd,
         &(mvlgamma_out as op::MvlgammaOutFn),
+        "autograd/src/generated/pointwise.rs",
+    ),
+    Registration::new(
+        &op::_PRELU_KERNEL_BACKWARD,
+        DispatchKey::Autograd,
+        &(_prelu_kernel_backward as op::_PreluKernelBackwardFn),
         "autograd/src/generated/pointwise.rs",
     ),
 ];

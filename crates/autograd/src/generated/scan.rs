@@ -102,7 +102,7 @@ impl Function for CumprodBackward0 {
         if need[0] {
             let self_ = self.self_.unpack(node)?;
             let result = self.result.unpack(node)?;
-            let t0 = formulas::cumprod_backward(grad, &self_, self.dim, &result)?;
+            let t0 = ops::cumprod_backward(grad, &self_, self.dim, &result)?;
             out.set(0, t0);
         }
         Ok(out)
