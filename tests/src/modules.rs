@@ -46,6 +46,9 @@ pub fn initialise(name: &str, t: &Tensor, kwargs: &Kwargs) -> Option<Result<()>>
         "xavier_normal_" => init::xavier_normal_(t, number("gain", 1.0)),
         "kaiming_uniform_" => nonlinearity(kwargs).and_then(|n| init::kaiming_uniform_(t, fan(kwargs), n)),
         "kaiming_normal_" => nonlinearity(kwargs).and_then(|n| init::kaiming_normal_(t, fan(kwargs), n)),
+        "trunc_normal_" => {
+            init::trunc_normal_(t, number("mean", 0.0), number("std", 1.0), number("a", -2.0), number("b", 2.0))
+        }
         _ => return None,
     })
 }

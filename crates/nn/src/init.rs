@@ -2,7 +2,7 @@
 
 use tensor_aten::{Tensor, ops};
 use tensor_autograd::no_grad;
-use tensor_core::{Result, Scalar, check, check_value};
+use tensor_core::{DType, Error, Result, Scalar, check, check_value};
 
 /// The nonlinearity that a gain or a Kaiming bound is meant for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,4 +161,67 @@ pub fn eye_(tensor: &Tensor) -> Result<()> {
     let (rows, columns) = (tensor.sizes()[0], tensor.sizes()[1]);
     let eye = ops::eye_m(rows, columns, Some(tensor.dtype()), None, Some(tensor.device()), None)?;
     no_grad(|| ops::copy_(tensor, &eye, false).map(drop))
+}
+
+/// How much of a normal distribution lies below `x`.
+fn normal_cdf(x: f64) -> Result<f64> {
+    let erf = ops::erf(&Tensor::scalar_tensor(x / std::f64::consts::SQRT_2, DType::F64)?)?;
+    Ok((1.0 + ops::item(&erf)?.to_f64()) / 2.0)
+}
+
+/// Fills with normal numbers that lie in [a, b]: those that do not are drawn again; or, where few would, uniform numbers
+/// of [a, b] that are kept in proportion to their density.
+///
+/// # Errors
+/// When an operator fails.
+pub fn trunc_normal_(tensor: &Tensor, mean: f64, std: f64, a: f64, b: f64) -> Result<()> {
+    if tensor.is_meta() {
+        return Ok(());
+    }
+    no_grad(|| {
+        let within = normal_cdf((b - mean) / std)? - normal_cdf((a - mean) / std)?;
+        let result =
+            if within > 0.3 { redrawn(tensor, mean, std, [a, b]) } else { accepted(tensor, mean, std, [a, b]) };
+        ops::copy_(tensor, &result?, false).map(drop)
+    })
+}
+
+fn any(mask: &Tensor) -> Result<bool> {
+    Ok(ops::item(&ops::any(mask)?)?.to_bool())
+}
+
+fn redrawn(tensor: &Tensor, mean: f64, std: f64, [a, b]: [f64; 2]) -> Result<Tensor> {
+    // Bounds as the dtype holds them.
+    let bound = |x: f64| Ok::<_, Error>(ops::item(&Tensor::scalar_tensor(x, tensor.dtype())?)?);
+    let (low, high) = (bound(a)?, bound(b)?);
+    let mut result = ops::normal_(tensor, mean, std, None)?.clone();
+    loop {
+        let outside = ops::logical_or(&ops::lt_scalar(&result, low)?, &ops::gt_scalar(&result, high)?)?;
+        if !any(&outside)? {
+            return Ok(result);
+        }
+        let fresh = ops::empty_like(&result, None, None, None, None, None)?;
+        result = ops::where_self(&outside, ops::normal_(&fresh, mean, std, None)?, &result)?;
+    }
+}
+
+fn accepted(tensor: &Tensor, mean: f64, std: f64, [a, b]: [f64; 2]) -> Result<Tensor> {
+    let peak = -0.5 * ((mean.min(b).max(a) - mean) / std).powi(2);
+    let draw = ops::empty_like(tensor, None, None, None, None, None)?;
+    // Refused: a uniform number's logarithm is above that of the density, relative to the peak's.
+    let refused = |x: &Tensor| {
+        let density = ops::div_scalar(&ops::sub_scalar(x, mean, 1)?, std)?;
+        let density = ops::mul_scalar(&ops::pow_tensor_scalar(&density, 2)?, -0.5)?;
+        let density = ops::sub_scalar(&density, peak, 1)?;
+        ops::gt(ops::log_(ops::uniform_(&draw, 0.0, 1.0, None)?)?, &density)
+    };
+    let mut result = ops::uniform_(tensor, a, b, None)?.clone();
+    let mut pending = refused(&result)?;
+    let candidates = ops::empty_like(tensor, None, None, None, None, None)?;
+    while any(&pending)? {
+        ops::uniform_(&candidates, a, b, None)?;
+        result = ops::where_self(&pending, &candidates, &result)?;
+        pending = ops::logical_and(&pending, &refused(&candidates)?)?;
+    }
+    Ok(result)
 }

@@ -1,6 +1,6 @@
 //! Attention: the choice of the fused kernel, and the composition of products and a softmax that says what it computes.
 
-use tensor_core::{DType, Result, check};
+use tensor_core::{DType, MemoryFormat, Result, bail, check};
 
 use crate::native::attention::{additive_mask, is_fused};
 use crate::{Tensor, ops};
@@ -185,4 +185,92 @@ pub fn _safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<T
     let result = ops::softmax_int(self_, dim, dtype)?;
     let hidden = ops::all_dim(&ops::eq_scalar(self_, f64::NEG_INFINITY)?, dim, true)?;
     ops::masked_fill_scalar(&result, &hidden, 0.0)
+}
+
+/// A mask as it broadcasts over `x` (batch, heads, l, s), by its kind: 0 for (l, s), 1 for (batch, s), 2 for the shape of `x`.
+fn mask_of(x: &Tensor, mask: &Tensor, kind: Option<i64>) -> Result<Tensor> {
+    check!(mask.dtype() == DType::Bool, "Mask should be a boolean tensor");
+    let Some(kind) = kind else { bail!(Runtime, "Mask Type should be defined") };
+    check!((0..=2).contains(&kind), "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
+    let (of_x, of_mask) = (x.sizes(), mask.sizes());
+    match (kind, of_x, of_mask) {
+        (0, &[_, _, l, _], &[a, b]) => {
+            check!(a == l && b == l, "For mask_type == 0 mask shape should be (L, L)");
+            Ok(mask.clone())
+        }
+        (1, &[batch, _, l, _], &[a, b]) => {
+            check!(a == batch && b == l, "For mask_type == 1 mask shape should be (B, L)");
+            ops::view(&ops::contiguous(mask, MemoryFormat::Contiguous)?, &[batch, 1, 1, l])
+        }
+        _ => {
+            check!(of_x == of_mask, "For mask_type == 2 mask shape should match input shape");
+            Ok(mask.clone())
+        }
+    }
+}
+
+/// Softmax over the elements where `mask` does not hold; 0 elsewhere, no number where it holds along all of `dim`.
+pub fn _masked_softmax(self_: &Tensor, mask: &Tensor, dim: Option<i64>, mask_type: Option<i64>) -> Result<Tensor> {
+    let mask = mask_of(self_, mask, mask_type)?;
+    let kept = ops::masked_fill_scalar(&ops::contiguous(self_, MemoryFormat::Contiguous)?, &mask, f64::NEG_INFINITY)?;
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    crate::composite::copy::copy_elements(&result, &ops::_softmax(&kept, dim.unwrap_or(-1), false)?)?;
+    Ok(result)
+}
+
+/// Attention of several heads over (batch, length, features) with all projections; and the weights, if asked for, or their
+/// means over the heads.
+#[allow(clippy::too_many_arguments)]
+pub fn _native_multi_head_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim: i64,
+    num_head: i64,
+    qkv_weight: &Tensor,
+    qkv_bias: &Tensor,
+    proj_weight: &Tensor,
+    proj_bias: &Tensor,
+    mask: Option<&Tensor>,
+    need_weights: bool,
+    average_attn_weights: bool,
+    mask_type: Option<i64>,
+) -> Result<(Tensor, Tensor)> {
+    for (name, x) in [("query", query), ("key", key), ("value", value)] {
+        check!(x.dim() == 3, "expected 3-D `{name}`, got {}-D tensor", x.dim());
+    }
+    let &[batch, length, features] = query.sizes() else { bail!(Runtime, "expected 3-D `query`") };
+    check!(features == embed_dim, "passed-in embed_dim {embed_dim} didn't match last dim of query {features}");
+    let same = query.sizes() == key.sizes() && key.sizes() == value.sizes();
+    check!(same, "expected `query`/`key`/`value` shapes to match");
+    check!(qkv_weight.dim() == 2, "expected 2-D `qkv_weight`, got {}-D tensor", qkv_weight.dim());
+    check!(qkv_weight.sizes()[0] == 3 * embed_dim, "expected `qkv_weight` first dim to be 3x embed_dim");
+    check!(qkv_weight.sizes()[1] == embed_dim, "expected `qkv_weight` second dim to be embed_Dim");
+    check!(qkv_bias.dim() == 1, "expected 1-D `qkv_bias`, got {}-D tensor", qkv_bias.dim());
+    check!(qkv_bias.sizes()[0] == 3 * embed_dim, "expected `qkv_bias` first dim and first dim of query to be equal");
+    check!(num_head > 0 && embed_dim % num_head == 0, "`embed_dim` must divide evenly by `num_heads`");
+    let width = embed_dim / num_head;
+    let heads = |x: &Tensor, i: i64| {
+        let weight = ops::narrow(qkv_weight, 0, i * embed_dim, embed_dim)?;
+        let bias = ops::narrow(qkv_bias, 0, i * embed_dim, embed_dim)?;
+        let x = ops::linear(x, &weight, Some(&bias))?;
+        ops::transpose_int(&ops::reshape(&x, &[batch, length, num_head, width])?, 1, 2)
+    };
+    let (q, k, v) = (heads(query, 0)?, heads(key, 1)?, heads(value, 2)?);
+    let q = ops::mul_scalar(&q, 1.0 / (width as f64).sqrt())?;
+    let scores = ops::matmul(&q, &ops::transpose_int(&k, -2, -1)?)?;
+    let weights = match mask {
+        Some(mask) => ops::_masked_softmax(&scores, mask, Some(3), mask_type)?,
+        None => ops::_softmax(&scores, -1, false)?,
+    };
+    let joined = ops::reshape(&ops::transpose_int(&ops::matmul(&weights, &v)?, 1, 2)?, &[batch, length, embed_dim])?;
+    let result = ops::linear(&joined, proj_weight, Some(proj_bias))?;
+    let weights = if !need_weights {
+        ops::empty_memory_format(&[0], Some(query.dtype()), None, Some(query.device()), None, None)?
+    } else if average_attn_weights {
+        ops::div_scalar(&ops::sum_dim_int_list(&weights, Some(&[1]), false, None)?, num_head)?
+    } else {
+        weights
+    };
+    Ok((result, weights))
 }

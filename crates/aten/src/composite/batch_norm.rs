@@ -148,3 +148,48 @@ pub fn instance_norm(
     }
     ops::view(&result, input.sizes())
 }
+
+/// Batch norm in training that says that it writes to the running numbers; with the moments and an empty reserve.
+pub fn _batch_norm_with_update(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (result, mean, invstd) =
+        ops::_native_batch_norm_legit(input, weight, bias, running_mean, running_var, true, momentum, eps)?;
+    let reserve = ops::empty_memory_format(&[0], Some(DType::U8), None, Some(input.device()), None, None)?;
+    Ok((result, mean, invstd, reserve))
+}
+
+/// Gradients of batch norm, whichever implementation ran; `native_batch_norm_backward`.
+#[allow(clippy::too_many_arguments)]
+pub fn batch_norm_backward(
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_var: Option<&Tensor>,
+    update: bool,
+    eps: f64,
+    output_mask: [bool; 3],
+    _reserve: &Tensor,
+) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+    ops::native_batch_norm_backward(
+        grad_out,
+        input,
+        Some(weight),
+        running_mean,
+        running_var,
+        save_mean,
+        save_var,
+        update,
+        eps,
+        output_mask,
+    )
+}

@@ -8,7 +8,7 @@ use crate::out::copy_into;
 use crate::{Tensor, ops};
 
 /// Negative saturation value of the SELU function: what `alpha_dropout` sets elements to.
-const ALPHA: f64 = 1.758_099_340_847_376_5;
+const ALPHA: f64 = 1.758_099_340_847_376_6;
 
 fn check_probability(p: f64) -> Result<()> {
     check!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {}", Streamed(p));

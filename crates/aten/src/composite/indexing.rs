@@ -107,3 +107,53 @@ pub fn value_selecting_reduction_backward(
     }
     ops::scatter_src(&zeros, dim, &ops::unsqueeze(indices, dim)?, &ops::unsqueeze(grad, dim)?)
 }
+
+/// Indices moved into the bounds of the dimensions that they index.
+fn within(self_: &Tensor, indices: &[Option<&Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let each = indices.iter().enumerate().map(|(d, index)| {
+        let Some(index) = index else { return Ok(None) };
+        let size = self_.size(d as i64)?;
+        ops::clamp(index, Some((-size).into()), Some((size - 1).into())).map(Some)
+    });
+    each.collect()
+}
+
+/// `index` where `mask` holds, `fill` elsewhere; indices beyond bounds are moved into them.
+pub fn _unsafe_masked_index(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<&Tensor>],
+    fill: tensor_core::Scalar,
+) -> Result<Tensor> {
+    let indices = within(self_, indices)?;
+    let indices: Vec<Option<&Tensor>> = indices.iter().map(Option::as_ref).collect();
+    let read = ops::_unsafe_index(self_, &indices)?;
+    ops::masked_fill_scalar(&read, &ops::logical_not(mask)?, fill)
+}
+
+/// `index_put` that adds `values` where `mask` holds; indices beyond bounds are moved into them.
+pub fn _unsafe_masked_index_put_accumulate(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<&Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    if self_.numel() == 0 {
+        return ops::clone(self_, None);
+    }
+    let indices = within(self_, indices)?;
+    let indices: Vec<Option<&Tensor>> = indices.iter().map(Option::as_ref).collect();
+    let values = ops::masked_fill_scalar(values, &ops::logical_not(mask)?, 0)?;
+    ops::_unsafe_index_put(self_, &indices, &values, true)
+}
+
+/// Gradient of `masked_scatter` for its source: what was taken from it, and zeros.
+pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let taken = ops::masked_select(grad_output, mask)?;
+    let missing = strides::numel(sizes)? - taken.numel();
+    let taken = match missing {
+        1.. => ops::cat(&[&taken, &ops::new_zeros(&taken, &[missing], None, None, None, None)?], 0)?,
+        _ => taken,
+    };
+    ops::view(&taken, sizes)
+}

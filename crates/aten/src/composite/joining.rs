@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tensor_core::promotion::ResultType;
-use tensor_core::strides::{Dims, show};
+use tensor_core::strides::{Dims, show, wrap_dim};
 use tensor_core::{Result, bail, check};
 
 use crate::{Tensor, ops};
@@ -224,4 +224,37 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
         ops::_to_copy(&index, None, None, Some(self_.device()), None, false, None)?
     };
     ops::index(self_, &[Some(&index)])
+}
+
+/// Splits each tensor into chunks of `dim`, padded with zeros to the same size, and joins those of all, flattened, chunk by
+/// chunk.
+pub fn _chunk_cat(tensors: &[&Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    check!(num_chunks >= 1, "_chunk_cat expects positive num_chunks");
+    let [first, ..] = tensors else { bail!(Runtime, "_chunk_cat expects a non-empty input tensor list") };
+    for x in tensors {
+        check!(x.numel() > 0, "_chunk_cat expects non-empty tensor");
+        check!(x.dtype() == first.dtype(), "_chunk_cat expects all input tensors with the same dtype");
+        check!(x.device() == first.device(), "_chunk_cat expects all input tensors on the same device");
+    }
+    let alike = tensors.iter().all(|x| x.dim() == first.dim());
+    check!(dim >= 0 || alike, "_chunk_cat expects non-negative dim when input tensors have different ndims");
+    let d = if alike { wrap_dim(dim, first.dim())? } else { dim as usize };
+    let mut parts = Vec::with_capacity(tensors.len());
+    for x in tensors {
+        check!(d < x.dim(), "_chunk_cat expects dim < ndim for all input tensors");
+        check!(
+            x.sizes()[..d] == first.sizes()[..d],
+            "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+        );
+        let missing = (-x.sizes()[d]).rem_euclid(num_chunks);
+        let mut pads = vec![0; 2 * (x.dim() - d)];
+        if let Some(last) = pads.last_mut() {
+            *last = missing;
+        }
+        let padded = if missing > 0 { ops::constant_pad_nd(x, &pads, 0)? } else { Tensor::clone(x) };
+        let mut shape = Dims::from_slice(&x.sizes()[..d]);
+        shape.extend_from_slice(&[num_chunks, -1]);
+        parts.push(ops::reshape(&padded, &shape)?);
+    }
+    ops::cat(&parts.iter().collect::<Vec<_>>(), d as i64 + 1)
 }

@@ -88,3 +88,11 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()>
     }
     crate::native::pointwise::masked_fill_(self_, mask, super::copy::item(value)?)
 }
+
+/// Gradients of `_prelu_kernel` for the elements and for the weights, of the broadcast shape.
+pub fn _prelu_kernel_backward(grad_output: &Tensor, self_: &Tensor, weight: &Tensor) -> Result<(Tensor, Tensor)> {
+    let above = ops::gt_scalar(self_, 0)?;
+    let of_self = ops::where_self(&above, grad_output, &ops::mul(weight, grad_output)?)?;
+    let of_weight = ops::where_scalar_self(&above, 0, &ops::mul(self_, grad_output)?)?;
+    Ok((of_self, of_weight))
+}

@@ -10,7 +10,7 @@ use crate::kernels::{Columns, RandomKernel, RandomKernels};
 use crate::{Tensor, kernels, ops};
 
 /// The generator of a call: the given one, or the process's own.
-fn stream<'a>(x: &Tensor, generator: Option<&'a Generator>) -> Result<&'a Generator> {
+pub(super) fn stream<'a>(x: &Tensor, generator: Option<&'a Generator>) -> Result<&'a Generator> {
     let generator = generator.unwrap_or_else(|| generator::default_cpu());
     check!(
         generator.device().kind() == x.device().kind(),
@@ -26,9 +26,19 @@ type Pick = fn(&RandomKernels) -> &Columns<RandomKernel>;
 
 /// Fills a tensor by a kernel, which sees its memory as one row.
 fn fill(x: &Tensor, generator: Option<&Generator>, name: &str, pick: Pick, numbers: [Scalar; 2]) -> Result<()> {
+    fill_by(x, generator, || pick(kernels::random(x.device())?).get(x.dtype(), name), numbers)
+}
+
+/// Fills a tensor by a kernel of any family, which sees its memory as one row.
+pub(super) fn fill_by(
+    x: &Tensor,
+    generator: Option<&Generator>,
+    kernel: impl Fn() -> Result<RandomKernel>,
+    numbers: [Scalar; 2],
+) -> Result<()> {
     tensor_core::overlap::assert_no_internal_overlap(x.as_impl())?;
     if !x.is_meta() {
-        let kernel = pick(kernels::random(x.device())?).get(x.dtype(), name)?;
+        let kernel = kernel()?;
         let generator = stream(x, generator)?;
         if x.numel() > 0 {
             if x.is_non_overlapping_and_dense() {
@@ -46,7 +56,7 @@ fn fill(x: &Tensor, generator: Option<&Generator>, name: &str, pick: Pick, numbe
 }
 
 /// The elements of a dense tensor in the order of memory.
-fn row(x: &Tensor) -> Result<Tensor> {
+pub(super) fn row(x: &Tensor) -> Result<Tensor> {
     x.view_of_storage(Dims::from_slice(&[x.numel()]), Dims::from_slice(&[1]), x.storage_offset())
 }
 
@@ -316,6 +326,43 @@ pub fn rand_like(
 ) -> Result<Tensor> {
     let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
     ops::uniform_(&result, 0.0, 1.0, None)?;
+    Ok(result)
+}
+
+/// Whole numbers of [0, high) in the image of a tensor.
+pub fn randint_like(
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    randint_like_low_dtype(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
+}
+
+/// Whole numbers of [low, high) in the image of a tensor.
+#[allow(clippy::too_many_arguments)]
+pub fn randint_like_low_dtype(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let result = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    ops::random_from_(&result, low, Some(high), None)?;
+    Ok(result)
+}
+
+/// Normal numbers in the image of a tensor, of a mean and deviation.
+pub fn normal_functional(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let result = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::normal_(&result, mean, std, generator)?;
     Ok(result)
 }
 

@@ -54,3 +54,8 @@ fn composed(
     let ds = ops::mul_scalar(&ops::mul(&p, &ops::sub(&dp, &dots, 1)?)?, scale)?;
     Ok((ops::matmul(&ds, key)?, ops::matmul(&turned(&ds)?, query)?, ops::matmul(&turned(&p)?, grad)?))
 }
+
+/// Gradient of `_masked_softmax`: that of a softmax, as masked results are 0.
+pub fn masked_softmax_grad(grad: &Tensor, result: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    ops::_softmax_backward_data(grad, result, dim.unwrap_or(-1), result.dtype())
+}

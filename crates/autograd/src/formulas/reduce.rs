@@ -215,7 +215,7 @@ pub fn cumsum_backward(grad: &Tensor, dtype: DType, dim: i64) -> Result<Tensor> 
 }
 
 /// Sums from each element to the end of a dimension.
-pub(super) fn from_end(x: &Tensor, dim: i64) -> Result<Tensor> {
+fn from_end(x: &Tensor, dim: i64) -> Result<Tensor> {
     ops::flip(&ops::cumsum(&ops::flip(x, &[dim])?, dim, None)?, &[dim])
 }
 

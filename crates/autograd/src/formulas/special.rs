@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{DType, Result, Scalar};
 
-use super::{conj, from_end};
+use super::conj;
 
 fn zeros(x: &Tensor) -> Result<Tensor> {
     ops::zeros_like(x, None, None, None, None, None)
@@ -111,12 +111,12 @@ fn shared(grad: &Tensor, a: &Tensor, b: &Tensor, loses: &Tensor) -> Result<Tenso
 
 /// Gradient of `atan2` with respect to its first argument; nothing flows back from the origin.
 pub fn atan2_self_backward(grad: &Tensor, y: &Tensor, x: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &ops::mul(x, &inverse_square(y, x)?)?)
+    ops::mul(&ops::mul(grad, x)?, &inverse_square(y, x)?)
 }
 
 /// Gradient of `atan2` with respect to its second argument.
 pub fn atan2_other_backward(grad: &Tensor, y: &Tensor, x: &Tensor) -> Result<Tensor> {
-    ops::mul(grad, &ops::mul(&ops::neg(y)?, &inverse_square(y, x)?)?)
+    ops::mul(&ops::mul(grad, &ops::neg(y)?)?, &inverse_square(y, x)?)
 }
 
 fn inverse_square(y: &Tensor, x: &Tensor) -> Result<Tensor> {
@@ -299,6 +299,26 @@ pub fn prelu_weight_backward(grad: &Tensor, x: &Tensor, _weight: &Tensor) -> Res
     without(&ops::mul(x, grad)?, &ops::gt_scalar(x, 0)?)
 }
 
+/// Gradients of `_prelu_kernel_backward` for the gradient, the input and the weight, from those of its two results.
+pub fn prelu_double_backward(
+    of_self: Option<&Tensor>,
+    of_weight: Option<&Tensor>,
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+    let above = ops::gt_scalar(x, 0)?;
+    let through = of_self.map(|g| prelu_self_backward(g, x, weight)).transpose()?;
+    let across = of_weight.map(|g| without(&ops::mul(x, g)?, &above)).transpose()?;
+    let of_grad = match (through, across) {
+        (Some(a), Some(b)) => Some(ops::add(&a, &b, 1)?),
+        (a, b) => a.or(b),
+    };
+    let of_x = of_weight.map(|g| without(&ops::mul(g, grad)?, &above)).transpose()?;
+    let of_w = of_self.map(|g| without(&ops::mul(g, grad)?, &above)).transpose()?;
+    Ok((of_grad, of_x, of_w))
+}
+
 /// Gradient of `log_sigmoid_backward` with respect to the input.
 pub fn log_sigmoid_double_backward(grad: &Tensor, grad_output: &Tensor, x: &Tensor) -> Result<Tensor> {
     let gate = ops::sigmoid(x)?;
@@ -377,30 +397,6 @@ pub fn cumulative_extremum_backward(grad: &Tensor, x: &Tensor, indices: &Tensor,
         return zeros(x);
     }
     ops::scatter_add(&zeros(x)?, dim, indices, grad)
-}
-
-/// Gradient of running products; right and twice differentiable where there are no zeros, right where there are.
-pub fn cumprod_backward(grad: &Tensor, x: &Tensor, dim: i64, result: &Tensor) -> Result<Tensor> {
-    if x.dim() == 0 || x.numel() == 0 {
-        return Ok(grad.clone());
-    }
-    let zero = ops::eq_scalar(x, 0)?;
-    if !ops::item(&ops::any(&zero)?)?.to_bool() {
-        return ops::div(&from_end(&ops::mul(grad, &conj(result)?)?, dim)?, &conj(x)?);
-    }
-    // d out[j] / d x[i] is the product of the others up to j: for each i, the running product with x[i] = 1, from i on.
-    let size = x.size(dim)?;
-    let mut slopes = Vec::new();
-    for i in 0..size {
-        let before = ops::narrow(x, dim, 0, i)?;
-        let one = ops::ones_like(&ops::narrow(x, dim, i, 1)?, None, None, None, None, None)?;
-        let after = ops::narrow(x, dim, i + 1, size - i - 1)?;
-        let others = ops::cumprod(&ops::cat(&[&before, &one, &after], dim)?, dim, None)?;
-        let reached = ops::narrow(&ops::mul(grad, &conj(&others)?)?, dim, i, size - i)?;
-        slopes.push(ops::sum_dim_int_list(&reached, Some(&[dim]), true, None)?);
-    }
-    let slopes: Vec<&Tensor> = slopes.iter().collect();
-    ops::cat(&slopes, dim)
 }
 
 /// Gradient of `logcumsumexp`.

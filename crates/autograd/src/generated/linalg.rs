@@ -621,7 +621,7 @@ fn lu_unpack_out(
 }
 /// Backward of `linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor`.
 ///
-/// LU: `linalg_lu_solve_LU(grad, LU, pivots, result, left, adjoint)`
+/// LU: `lu_solve_factors_backward(grad, LU, pivots, result, left, adjoint)`
 ///
 /// B: `linalg_lu_solve(LU, pivots, grad, left, !adjoint)`
 struct LinalgLuSolveBackward0 {
@@ -642,7 +642,7 @@ impl Function for LinalgLuSolveBackward0 {
             let lu = self.lu.unpack(node)?;
             let pivots = self.pivots.unpack(node)?;
             let result = self.result.unpack(node)?;
-            let t0 = formulas::linalg_lu_solve_LU(
+            let t0 = formulas::lu_solve_factors_backward(
                 grad,
                 &lu,
                 &pivots,
@@ -1470,12 +1470,11 @@ fn _linalg_eigvals(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 /// Backward of `_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)`.
 ///
-/// A: `svd_backward(grads[0], grads[1], grads[2], U, S, Vh, full_matrices, compute_uv)`
+/// A: `svd_backward(grads[0], grads[1], grads[2], U, S, Vh, compute_uv)`
 struct LinalgSvdBackward0 {
     U: SavedVariable,
     S: SavedVariable,
     Vh: SavedVariable,
-    full_matrices: bool,
     compute_uv: bool,
 }
 impl Function for LinalgSvdBackward0 {
@@ -1498,7 +1497,6 @@ impl Function for LinalgSvdBackward0 {
                 &U,
                 &S,
                 &Vh,
-                self.full_matrices,
                 self.compute_uv,
             )?;
             out.set(0, t0);
@@ -1533,7 +1531,6 @@ fn _linalg_svd(
             U: SavedVariable::output(true, &result.0, 0)?,
             S: SavedVariable::output(true, &result.1, 1)?,
             Vh: SavedVariable::output(true, &result.2, 2)?,
-            full_matrices,
             compute_uv,
         };
         record::set_history(
