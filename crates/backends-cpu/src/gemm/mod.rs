@@ -4,13 +4,14 @@
 //! A product is split into blocks of the result for the threads (`product`), a block into stretches of the inner dimension,
 //! whose panels of `b` and strips of `a` are packed (`block`, `pack`, `ahead`) and multiplied tile by tile (`tile`). f16 and bf16
 //! are widened to f32 while they are packed, and rounded once at the end; where the machine multiplies pairs of bf16, these are
-//! packed as pairs (`units`, `pairs`). A few elements are multiplied on the stack (`tiny`). Few rows or columns are dot products (`dots`) or sums of columns (`vector`). Complex
-//! products go to the `gemm` crate, and with the feature `blas` large ones to BLAS (`others`). Shapes are the caller's matter.
+//! packed as pairs (`units`, `pairs`). A few elements are multiplied on the stack (`tiny`). Few rows or columns are dot products
+//! (`dots`) or sums of columns (`vector`). Complex products go to the `gemm` crate, and with the feature `blas` large ones to BLAS
+//! (`others`). Shapes are the caller's matter.
 //!
 //! An element is summed in the same order wherever its block begins: results do not depend on the number of threads.
 //!
 //! Where the ways part, as measured on one core of Zen 4 (117 GFLOP/s in f32; 114 of them for products whose operands are in the
-//! second-level cache, 100 for 64 rows by transposed weights there, 90 from memory; 210 in pairs of bf16):
+//! second-level cache, 104 for 64 rows by transposed weights there, 90 from memory; 210 in pairs of bf16):
 //!
 //! | rows or columns of the result | large operand | way |
 //! |---|---|---|

@@ -66,8 +66,8 @@ unsafe fn body<U: Units, const W: usize>(
             }
         }
     } else if depth_stride == 1 && W >= 4 {
-        // Blocks of four lanes and four units are turned in registers, a cache line of each lane at a time. Lanes beyond the last
-        // one repeat it.
+        // Blocks of four or eight lanes and four units are turned in registers, a cache line of each lane at a time. Lanes beyond
+        // the last one repeat it.
         let line = if W > 16 { 16 } else { whole.max(1) };
         let lane = |l: usize| {
             // SAFETY: the lane is clamped to those that exist.
@@ -75,18 +75,30 @@ unsafe fn body<U: Units, const W: usize>(
         };
         for start in (0..whole).step_by(line) {
             let end = whole.min(start + line);
-            for first in (0..W).step_by(4) {
+            let mut first = 0;
+            while first < W {
                 let rows = [lane(first), lane(first + 1), lane(first + 2), lane(first + 3)];
                 let mut q = start;
+                let mut some = 4.min(W - first);
+                if const { U::WIDE && size_of::<U::Unit>() == 4 } && first + 8 <= W {
+                    some = 8;
+                    let far = [lane(first + 4), lane(first + 5), lane(first + 6), lane(first + 7)];
+                    while q + 4 <= end {
+                        // SAFETY: units `q..q + 4` of eight lanes, and of four steps; the caller runs this by `U::run`.
+                        unsafe {
+                            let turned = transposed_side_by_side(block::<U>(rows, q), block::<U>(far, q));
+                            for j in 0..4 {
+                                to.add((q + j) * W + first).cast::<[U::Unit; 8]>().write(turned[j]);
+                            }
+                        }
+                        q += 4;
+                    }
+                }
+                // None is left after eight lanes at once.
                 while q + 4 <= end {
                     // SAFETY: units `q..q + 4` of four lanes, and of four steps.
                     unsafe {
-                        let block = map(
-                            rows,
-                            #[inline(always)]
-                            |row| four::<U>(row.add(q * U::GROUP)),
-                        );
-                        let turned = transposed(block);
+                        let turned = transposed(block::<U>(rows, q));
                         for j in 0..4 {
                             let to = to.add((q + j) * W + first);
                             if W.is_multiple_of(4) || first + 4 <= W {
@@ -99,11 +111,12 @@ unsafe fn body<U: Units, const W: usize>(
                     q += 4;
                 }
                 for q in q..end {
-                    for i in 0..4.min(W - first) {
+                    for i in 0..some {
                         // SAFETY: unit `q < whole` of a lane.
-                        unsafe { to.add(q * W + first + i).write(U::gather(rows[i].add(q * U::GROUP), 1)) };
+                        unsafe { to.add(q * W + first + i).write(U::gather(lane(first + i).add(q * U::GROUP), 1)) };
                     }
                 }
+                first += some;
             }
         }
     } else {
@@ -127,12 +140,31 @@ unsafe fn body<U: Units, const W: usize>(
     }
 }
 
+/// Units `q..q + 4` of four lanes, whose elements lie side by side.
+///
+/// # Safety
+/// They are valid for reads.
+#[inline(always)]
+unsafe fn block<U: Units>(lanes: [*const U::In; 4], q: usize) -> [[U::Unit; 4]; 4] {
+    map(
+        lanes,
+        #[inline(always)]
+        // SAFETY: forwarded from the caller.
+        |lane| unsafe { four::<U>(lane.add(q * U::GROUP)) },
+    )
+}
+
 /// Four units whose elements lie side by side.
 ///
 /// # Safety
 /// They are valid for reads.
 #[inline(always)]
 unsafe fn four<U: Units>(at: *const U::In) -> [U::Unit; 4] {
+    if U::side_by_side() {
+        // A load of all: LLVM would take single ones, and shuffle twice as often.
+        // SAFETY: forwarded from the caller; the elements are those of the units.
+        return unsafe { at.cast::<[U::Unit; 4]>().read_unaligned() };
+    }
     each(
         #[inline(always)]
         // SAFETY: forwarded from the caller.
@@ -177,6 +209,49 @@ pub(crate) fn transposed<T: Copy>(block: [[T; 4]; 4]) -> [[T; 4]; 4] {
                 block,
                 #[inline(always)]
                 |row| row[j],
+            )
+        },
+    )
+}
+
+/// Two transposed blocks side by side: row `j` is column `j` of `near`, then column `j` of `far`.
+///
+/// # Safety
+/// The machine has AVX.
+#[inline(always)]
+unsafe fn transposed_side_by_side<T: Copy>(near: [[T; 4]; 4], far: [[T; 4]; 4]) -> [[T; 8]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    if const { size_of::<T>() == 4 } {
+        use std::arch::x86_64::{
+            __m128, __m256, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps128_ps256, _mm256_insertf128_ps,
+            _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps,
+        };
+        use std::mem::transmute_copy;
+        // SAFETY: the types have one size each, and every bit pattern is a value of both; the caller vouches for AVX.
+        return unsafe {
+            let (near, far): ([__m128; 4], [__m128; 4]) = (transmute_copy(&near), transmute_copy(&far));
+            let [a, b, c, d]: [__m256; 4] = each(
+                #[inline(always)]
+                |r| _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(near[r]), far[r]),
+            );
+            let (ab, cd) = (_mm256_castps_pd(_mm256_unpacklo_ps(a, b)), _mm256_castps_pd(_mm256_unpacklo_ps(c, d)));
+            let (ef, gh) = (_mm256_castps_pd(_mm256_unpackhi_ps(a, b)), _mm256_castps_pd(_mm256_unpackhi_ps(c, d)));
+            let turned = [
+                _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),
+                _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)),
+                _mm256_castpd_ps(_mm256_unpacklo_pd(ef, gh)),
+                _mm256_castpd_ps(_mm256_unpackhi_pd(ef, gh)),
+            ];
+            transmute_copy(&turned)
+        };
+    }
+    let (near, far) = (transposed(near), transposed(far));
+    each(
+        #[inline(always)]
+        |j| {
+            each(
+                #[inline(always)]
+                |l| if l < 4 { near[j][l] } else { far[j][l - 4] },
             )
         },
     )

@@ -31,11 +31,17 @@ impl Units for Pairs {
     type Unit = u32;
     type Sum = f32;
     const GROUP: usize = 2;
+    const WIDE: bool = cfg!(target_arch = "x86_64");
     const ZERO: u32 = 0;
 
     #[inline(always)]
     fn as_is() -> bool {
         false
+    }
+
+    #[inline(always)]
+    fn side_by_side() -> bool {
+        cfg!(target_endian = "little")
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-use crate::isa::Isa;
+use crate::isa::{Isa, Level};
 use crate::simd::{Arith, Value};
 
 /// A way to pack and to multiply.
@@ -16,11 +16,19 @@ pub(super) trait Units: 'static {
     type Sum: Arith + Value<Op = Self::Sum>;
     /// Elements of a unit.
     const GROUP: usize;
+    /// True if what [`Units::run`] runs may use vectors of 32 bytes.
+    const WIDE: bool;
     /// A unit of zeros.
     const ZERO: Self::Unit;
 
     /// True if elements are units, so that a panel may stay where it lies.
     fn as_is() -> bool;
+
+    /// True if units are their elements as these lie side by side, bit for bit.
+    #[inline(always)]
+    fn side_by_side() -> bool {
+        Self::as_is()
+    }
 
     /// The unit of the elements at `at`, `at + stride`, ..
     ///
@@ -49,6 +57,7 @@ impl<I: Isa, T: Value<Op: Value<Op = T::Op>>> Units for Single<I, T> {
     type Unit = T::Op;
     type Sum = T::Op;
     const GROUP: usize = 1;
+    const WIDE: bool = cfg!(target_arch = "x86_64") && I::LEVEL as u8 >= Level::V3 as u8;
     const ZERO: T::Op = <T::Op as Arith>::ZERO;
 
     #[inline(always)]
