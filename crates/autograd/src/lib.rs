@@ -17,6 +17,8 @@ mod gather;
 // Formulas name numbers in full.
 #[allow(clippy::approx_constant)]
 #[rustfmt::skip]
+// Results keep the names that schemas give them: `LU`, `Vh`.
+#[allow(non_snake_case)]
 pub mod generated;
 pub mod gradcheck;
 pub mod hooks;

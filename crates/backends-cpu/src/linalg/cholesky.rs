@@ -26,19 +26,21 @@ fn lower<T: Field>(a: &mut Mat<T>) -> Result<i32> {
     for begin in (0..n).step_by(BLOCK) {
         let end = n.min(begin + BLOCK);
         for j in begin..end {
-            let square = a[(j, j)].re();
-            // A square that is no number fails as well.
+            let row: Vec<T> = (begin..j).map(|k| a[(j, k)]).collect();
+            let square = row.iter().fold(a[(j, j)].re(), |rest, v| rest - (v.conj() * *v).re());
+            a[(j, j)] = T::real(square);
+            // A square that is no number fails as well. What follows stays as it is.
             if !(square > T::Real::NULL) {
                 return Ok(j as i32 + 1);
+            }
+            for (k, v) in (begin..j).zip(row) {
+                let (left, right) = a.two_cols(k, j);
+                add_scaled(-v.conj(), &left[j + 1..], &mut right[j + 1..]);
             }
             let diagonal = square.sqrt();
             let column = a.col_mut(j);
             column[j] = T::real(diagonal);
             column[j + 1..].iter_mut().for_each(|v| *v /= T::real(diagonal));
-            for c in j + 1..end {
-                let (left, right) = a.two_cols(j, c);
-                add_scaled(-left[c].conj(), &left[c..], &mut right[c..]);
-            }
         }
         for next in (end..n).step_by(BLOCK) {
             let cols = next..n.min(next + BLOCK);

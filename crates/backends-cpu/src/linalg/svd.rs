@@ -6,7 +6,7 @@ use tensor_core::Result;
 
 use super::field::Field;
 use super::mat::{Mat, add_scaled};
-use super::qr::{columns, reflect, reflection};
+use super::qr::{self, columns, reflect, reflection};
 use super::{batch_of, batched, operands, write_matrix, write_row};
 use crate::loops::views::lock;
 
@@ -21,7 +21,7 @@ pub(super) struct Singular<T: Field> {
     pub info: i32,
 }
 
-/// The reflections that make an upper bidiagonal matrix of one with at least as many rows as columns.
+/// The reflections that make an upper bidiagonal matrix of a square one.
 struct Bidiagonal<T: Field> {
     diagonal: Vec<T::Real>,
     beside: Vec<T::Real>,
@@ -101,7 +101,7 @@ fn shift<R: Float>(d: &[R], e: &[R], first: usize, last: usize) -> (R, R) {
 }
 
 /// Implicit QR: `d` becomes the singular values, of any signs and order. Gives how many were not found.
-fn qr<T: Field>(d: &mut [T::Real], e: &mut [T::Real], turned: &mut Turned<T>) -> i32 {
+fn iterate<T: Field>(d: &mut [T::Real], e: &mut [T::Real], turned: &mut Turned<T>) -> i32 {
     let zero = T::Real::NULL;
     let (epsilon, tiny) = (T::Real::epsilon(), T::Real::min_positive_value());
     let mut left = d.len();
@@ -205,6 +205,20 @@ fn rescale<T: Field>(a: &mut Mat<T>) -> T::Real {
     largest
 }
 
+/// Of a matrix with more rows than columns, by way of `A = Q R`: the columns of Q beyond R's are vectors already.
+fn tall<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T>> {
+    let (m, n) = (a.rows, a.cols);
+    let tau = qr::factor(&mut a)?;
+    let mut r = a.part(0..n, 0..n);
+    (0..n).for_each(|j| r.col_mut(j)[j + 1..].fill(T::NULL));
+    let Singular { u, s, v, info } = decompose(r, vectors, full)?;
+    let Some(inner) = u else { return Ok(Singular { u, s, v, info }) };
+    let mut whole = Mat::identity(m, if full { m } else { n });
+    (0..n).for_each(|j| whole.col_mut(j)[..n].copy_from_slice(inner.col(j)));
+    qr::apply(&a, &tau, &mut whole, false)?;
+    Ok(Singular { u: Some(whole), s, v, info })
+}
+
 /// The singular values of a matrix, and its vectors: all of them if `full`.
 pub(super) fn decompose<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T>> {
     if !a.finite() {
@@ -214,18 +228,21 @@ pub(super) fn decompose<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> R
         let Singular { u, s, v, info } = decompose(a.adjoint(), vectors, full)?;
         return Ok(Singular { u: v, s, v: u, info });
     }
-    let (m, n) = (a.rows, a.cols);
+    if a.rows > a.cols {
+        return tall(a, vectors, full);
+    }
+    let n = a.cols;
     let scale = rescale(&mut a);
     let Bidiagonal { diagonal: mut d, beside: mut e, left, left_tau, right, right_tau } = bidiagonal(a);
     let mut turned = Turned { u: None, v: None };
     if vectors {
-        turned.u = Some(columns(&left, &left_tau, if full { m } else { n })?);
+        turned.u = Some(columns(&left, &left_tau, n)?);
         let mut v = Mat::identity(n, n);
         let q = columns(&right, &right_tau, n.saturating_sub(1))?;
         (1..n).for_each(|j| v.col_mut(j)[1..].copy_from_slice(q.col(j - 1)));
         turned.v = Some(v);
     }
-    let info = qr(&mut d, &mut e, &mut turned);
+    let info = iterate(&mut d, &mut e, &mut turned);
     let Turned { u, mut v } = turned;
     for (j, d) in d.iter_mut().enumerate() {
         if d.is_sign_negative() {
@@ -240,10 +257,7 @@ pub(super) fn decompose<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> R
     order.sort_by(|&i, &j| d[j].partial_cmp(&d[i]).unwrap_or(std::cmp::Ordering::Equal));
     let s = order.iter().map(|&i| d[i]).collect();
     let v = v.map(|v| v.permuted(&order));
-    let u = u.map(|u| {
-        order.extend(n..u.cols);
-        u.permuted(&order)
-    });
+    let u = u.map(|u| u.permuted(&order));
     Ok(Singular { u, s, v, info })
 }
 

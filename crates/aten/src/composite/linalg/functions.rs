@@ -1,16 +1,18 @@
 //! Functions of square matrices: exponentials, roots, powers; and the polar form.
 
-use tensor_core::{Result, check};
+use tensor_core::{DType, Result, check};
 
 use super::checks::{check_float, check_matrix, check_square};
 use super::{adjoint, identity, shape, without};
 use crate::{Tensor, ops};
 
-/// Half the norm up to which the polynomial of `exponential` is exact: 1/2 to the power of 16 is 2e-18 times 16!.
-const SMALL: f64 = 0.5;
+/// The norm up to which `polynomial` is the exponential, up to rounding.
+fn largest_norm(dtype: DType) -> f64 {
+    if dtype.to_real() == DType::F32 { 3.01 } else { 1.09 }
+}
 
-/// The inverses of the factorials of 0 to 15.
-fn factorials() -> [f64; 16] {
+/// The inverses of the factorials of 0 to 18.
+fn factorials() -> [f64; 19] {
     let mut inverse = 1.0;
     std::array::from_fn(|i| {
         inverse /= i.max(1) as f64;
@@ -18,21 +20,18 @@ fn factorials() -> [f64; 16] {
     })
 }
 
-/// The polynomial of degree 15 in `a` that begins `e^a`, in six products.
+/// The polynomial of degree 18 in `a` that begins `e^a`, in seven products.
 fn polynomial(a: &Tensor, eye: &Tensor) -> Result<Tensor> {
     let a2 = ops::matmul(a, a)?;
-    let (a3, a4) = (ops::matmul(&a2, a)?, ops::matmul(&a2, &a2)?);
+    let a3 = ops::matmul(&a2, a)?;
     let c = factorials();
     let part = |i: usize| -> Result<Tensor> {
-        let mut sum = ops::mul_scalar(eye, c[i])?;
-        for (power, factor) in [(a, c[i + 1]), (&a2, c[i + 2]), (&a3, c[i + 3])] {
-            sum = ops::add(&sum, power, factor)?;
-        }
-        Ok(sum)
+        let first = ops::add(&ops::mul_scalar(eye, c[i])?, a, c[i + 1])?;
+        ops::add(&first, &a2, c[i + 2])
     };
-    let mut sum = part(12)?;
-    for i in [8, 4, 0] {
-        sum = ops::add(&ops::matmul(&sum, &a4)?, &part(i)?, 1)?;
+    let mut sum = ops::add(&part(15)?, &a3, c[18])?;
+    for i in [12, 9, 6, 3, 0] {
+        sum = ops::add(&ops::matmul(&sum, &a3)?, &part(i)?, 1)?;
     }
     Ok(sum)
 }
@@ -47,7 +46,7 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
     let eye = identity(without(self_.sizes(), 2), shape(self_)[0], self_)?;
     let columns = ops::sum_dim_int_list(&ops::abs(self_)?, Some(&[-2]), true, None)?;
     let norm = ops::amax(&columns, &[-1], true)?;
-    let halvings = ops::ceil(&ops::log2(&ops::div_scalar(&norm, SMALL)?)?)?;
+    let halvings = ops::ceil(&ops::log2(&ops::div_scalar(&norm, largest_norm(self_.dtype()))?)?)?;
     // Norms that are no numbers leave no number behind, without a loop of their own.
     let halvings =
         ops::clamp(&ops::nan_to_num(&halvings, Some(0.0), Some(0.0), Some(0.0))?, Some(0.into()), Some(1100.into()))?;
@@ -99,7 +98,13 @@ pub fn linalg_polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
 pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
     check_square(self_, "linalg.matrix_power", "A")?;
     match n {
-        0 => return identity(without(self_.sizes(), 2), shape(self_)[0], self_),
+        0 => {
+            // A copy, so that the graph goes on to A, whose gradient is 0.
+            let result = ops::clone(self_, None)?;
+            let eye = identity(&[], shape(self_)[0], self_)?;
+            ops::copy_(&result, &eye, false)?;
+            return Ok(result);
+        }
         1 => return ops::clone(self_, None),
         -1 => return ops::linalg_inv(self_),
         _ => {}

@@ -177,7 +177,7 @@ pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Te
 /// The 2-norm over one or two dimensions.
 pub fn frobenius_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     check!(dim.len() <= 2, "Expected at most 2 dimensions, but got {} dimensions instead.", dim.len());
-    ops::linalg_vector_norm(self_, 2.0, Some(dim), keepdim, None)
+    ops::norm_scalar_opt_dim(self_, Some(Scalar::Float(2.0)), dim, keepdim)
 }
 
 /// The condition number of no elements.

@@ -206,11 +206,19 @@ fn parity(lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
     ops::add_scalar(&ops::mul_scalar(&odd, -2)?, 1, 1)
 }
 
+/// LU factors that have A's determinant: those of its transpose, whose memory is column by column, if A lies row by row.
+fn determinant_factors(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    let turned = a.is_contiguous() && !a.is_complex();
+    let a = if turned { ops::transpose_int(a, -2, -1)? } else { a.clone() };
+    let (lu, pivots, _) = ops::linalg_lu_factor_ex(&a, true, false)?;
+    Ok((lu, pivots))
+}
+
 /// Determinants and LU factors.
 pub fn _linalg_det(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     check_square(a, "linalg.det", "A")?;
     check_float(a, "linalg.det")?;
-    let (lu, pivots, _) = ops::linalg_lu_factor_ex(a, true, false)?;
+    let (lu, pivots) = determinant_factors(a)?;
     let product = ops::prod_dim_int(&ops::diagonal(&lu, 0, -2, -1)?, -1, false, None)?;
     Ok((ops::mul(&parity(&lu, &pivots)?, &product)?, lu, pivots))
 }
@@ -229,7 +237,7 @@ pub fn det(self_: &Tensor) -> Result<Tensor> {
 pub fn _linalg_slogdet(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     check_square(a, "linalg.slogdet", "A")?;
     check_float(a, "linalg.slogdet")?;
-    let (lu, pivots, _) = ops::linalg_lu_factor_ex(a, true, false)?;
+    let (lu, pivots) = determinant_factors(a)?;
     let diagonal = ops::diagonal(&lu, 0, -2, -1)?;
     let signs = ops::prod_dim_int(&ops::sgn(&diagonal)?, -1, false, None)?;
     let logarithms = ops::sum_dim_int_list(&ops::log(&ops::abs(&diagonal)?)?, Some(&[-1]), false, None)?;

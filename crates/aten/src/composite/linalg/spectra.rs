@@ -41,7 +41,8 @@ pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tens
     );
     if compute_uv {
         let (u, s, vh) = ops::linalg_svd(self_, !some, None)?;
-        return Ok((u, s, adjoint(&vh)?));
+        let v = ops::transpose_int(&vh, -2, -1)?;
+        return Ok((u, s, if v.is_complex() { ops::_conj(&v)? } else { v }));
     }
     let s = ops::linalg_svdvals(self_, None)?;
     let [m, n] = shape(self_);

@@ -9,8 +9,9 @@ use super::{add, adjoint, half_diagonal, shape, sub, zeros};
 /// Of `A = L L^H`: `L^-H sym(tril(L^H G)) L^-1 / 2` with half the diagonal.
 pub fn cholesky_backward(grad: &Tensor, upper: bool, factor: &Tensor) -> Result<Tensor> {
     let (l, g) = if upper { (adjoint(factor)?, adjoint(grad)?) } else { (factor.clone(), grad.clone()) };
-    let phi = half_diagonal(&ops::tril(&ops::matmul(&adjoint(&l)?, &g)?, 0)?)?;
-    let both = ops::mul_scalar(&add(&phi, &adjoint(&phi)?)?, 0.5)?;
+    let phi = ops::matmul(&adjoint(&l)?, &g)?;
+    let both = add(&ops::tril(&phi, 0)?, &adjoint(&ops::tril(&phi, -1)?)?)?;
+    let both = ops::mul_scalar(&both, 0.5)?;
     let left = ops::linalg_solve_triangular(&adjoint(&l)?, &both, true, true, false)?;
     ops::linalg_solve_triangular(&l, &left, false, false, false)
 }
@@ -27,6 +28,10 @@ pub fn cholesky_inverse_backward(grad: &Tensor, factor: &Tensor, upper: bool, in
 fn plu(grad_l: Option<&Tensor>, grad_u: Option<&Tensor>, p: Option<&Tensor>, l: &Tensor, u: &Tensor) -> Result<Tensor> {
     let (m, n) = (l.size(-2)?, u.size(-1)?);
     let k = m.min(n);
+    // What lies outside of the triangles does not take part.
+    let grad_l = grad_l.map(|g| ops::tril(g, -1)).transpose()?;
+    let grad_u = grad_u.map(|g| ops::triu(g, 0)).transpose()?;
+    let (grad_l, grad_u) = (grad_l.as_ref(), grad_u.as_ref());
     let from_l = grad_l.map(|g| ops::matmul(&adjoint(l)?, g)).transpose()?;
     let from_u = grad_u.map(|g| ops::matmul(g, &adjoint(u)?)).transpose()?;
     let difference = match (&from_l, &from_u) {
@@ -41,7 +46,7 @@ fn plu(grad_l: Option<&Tensor>, grad_u: Option<&Tensor>, p: Option<&Tensor>, l: 
         let below = ops::linalg_solve_triangular(&adjoint(&first)?, &below, false, false, false)?;
         let whole = ops::constant_pad_nd(&below, &[0, n - k], 0)?;
         let whole = match grad_u {
-            Some(g) => add(&ops::triu(g, 0)?, &whole)?,
+            Some(g) => add(g, &whole)?,
             None => whole,
         };
         ops::linalg_solve_triangular(&adjoint(l)?, &whole, true, true, true)?
@@ -51,7 +56,7 @@ fn plu(grad_l: Option<&Tensor>, grad_u: Option<&Tensor>, p: Option<&Tensor>, l: 
         let above = ops::linalg_solve_triangular(&adjoint(&first)?, &above, true, true, true)?;
         let whole = ops::constant_pad_nd(&above, &[0, 0, 0, m - k], 0)?;
         let whole = match grad_l {
-            Some(g) => add(&ops::tril(g, -1)?, &whole)?,
+            Some(g) => add(g, &whole)?,
             None => whole,
         };
         ops::linalg_solve_triangular(&adjoint(u)?, &whole, false, false, false)?
@@ -79,8 +84,7 @@ pub fn lu_factor_ex_backward(grad: &Tensor, lu: &Tensor, pivots: &Tensor, pivot:
     let (p, l, u) = ops::lu_unpack(lu, pivots, true, pivot)?;
     let [m, n] = shape(lu)?;
     let k = m.min(n);
-    let grad_l = ops::tril(&ops::narrow(grad, -1, 0, k)?, -1)?;
-    let grad_u = ops::triu(&ops::narrow(grad, -2, 0, k)?, 0)?;
+    let (grad_l, grad_u) = (ops::narrow(grad, -1, 0, k)?, ops::narrow(grad, -2, 0, k)?);
     plu(Some(&grad_l), Some(&grad_u), pivot.then_some(&p), &l, &u)
 }
 

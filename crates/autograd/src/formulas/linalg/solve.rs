@@ -35,7 +35,6 @@ pub fn linalg_solve_triangular_backward(
 }
 
 /// Of `triangular_solve`, whose second result is a copy of A.
-#[allow(clippy::too_many_arguments)]
 pub fn triangular_solve_backward(
     grad_x: Option<&Tensor>,
     grad_m: Option<&Tensor>,
@@ -90,8 +89,7 @@ pub fn cholesky_solve_backward(
 }
 
 /// Of `A X = B` with respect to A's LU factors.
-#[allow(non_snake_case)]
-pub fn linalg_lu_solve_LU(
+pub fn lu_solve_factors_backward(
     grad: &Tensor,
     lu: &Tensor,
     pivots: &Tensor,
@@ -109,7 +107,6 @@ pub fn linalg_lu_solve_LU(
 }
 
 /// Of `A X = B`; the factors serve unless the gradient itself shall be differentiated.
-#[allow(clippy::too_many_arguments)]
 pub fn linalg_solve_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -152,7 +149,9 @@ fn inverse_times(scale: &Tensor, a: &Tensor, lu: &Tensor, pivots: &Tensor) -> Re
     let diagonal = ops::diagonal(lu, 0, -2, -1)?;
     let zero = ops::to_dtype(&ops::eq_scalar(&diagonal, 0)?, lu.dtype(), false, false, None)?;
     let near = add(lu, &on_diagonal(&ops::mul_scalar(&zero, epsilon)?)?)?;
-    ops::linalg_lu_solve(&near, pivots, &scaled, true, true)
+    // The factors are those of A^T where `_linalg_det` took that.
+    let turned = a.is_contiguous() && !a.is_complex();
+    ops::linalg_lu_solve(&near, pivots, &scaled, true, !turned)
 }
 
 /// The product of all elements of the last dimension but each one itself, whatever of them is 0.
@@ -182,6 +181,9 @@ fn has_zero(x: &Tensor) -> Result<bool> {
 
 /// Of the determinant d: `A^-H g conj(d)`.
 pub fn linalg_det_backward(grad: &Tensor, det: &Tensor, a: &Tensor, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
+    if a.size(-1)? == 1 {
+        return ops::reshape(grad, a.sizes());
+    }
     if a.numel() > 0 && tls::grad_enabled() && has_zero(det)? {
         return adjugate(grad, a);
     }

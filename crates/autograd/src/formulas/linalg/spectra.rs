@@ -20,7 +20,8 @@ fn is_small(x: &Tensor) -> Result<bool> {
         return Ok(true);
     }
     let bound = if x.dtype().to_real() == DType::F32 { 1e-2 } else { 1e-6 };
-    Ok(!(ops::item(&ops::max(&ops::abs(x)?)?)?.to_f64() > bound))
+    let size = ops::item(&ops::max(&ops::abs(x)?)?)?.to_f64();
+    Ok(size <= bound || size.is_nan())
 }
 
 /// Refuses a loss that depends on the phase of eigenvectors: `V^H G` would have an imaginary diagonal.
@@ -35,7 +36,13 @@ fn check_phase(along: &Tensor, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Of eigenvalues and eigenvectors of Hermitian matrices: `V (diag(g_L) + (V^H g_V) / E) V^H`, E the differences.
+/// The Hermitian part.
+fn symmetric(x: &Tensor) -> Result<Tensor> {
+    ops::mul_scalar(&add(x, &adjoint(x)?)?, 0.5)
+}
+
+/// Of eigenvalues and eigenvectors of Hermitian matrices, whose gradient is Hermitian too: the Hermitian part of
+/// `V (diag(g_L) + (V^H g_V) / E) V^H`, E the differences.
 pub fn linalg_eigh_backward(
     grad_values: Option<&Tensor>,
     grad_vectors: Option<&Tensor>,
@@ -50,7 +57,7 @@ pub fn linalg_eigh_backward(
     let turned = adjoint(vectors)?;
     let Some(grad) = grad_vectors else {
         let Some(grad) = grad_values else { return zeros(vectors) };
-        return ops::matmul(&ops::mul(vectors, &ops::unsqueeze(grad, -2)?)?, &turned);
+        return symmetric(&ops::matmul(&ops::mul(vectors, &ops::unsqueeze(grad, -2)?)?, &turned)?);
     };
     let along = ops::matmul(&turned, grad)?;
     check_phase(&along, "linalg_eigh_backward")?;
@@ -60,7 +67,7 @@ pub fn linalg_eigh_backward(
         Some(grad) => add(&inner, &on_diagonal(grad)?)?,
         None => inner,
     };
-    ops::matmul(vectors, &ops::matmul(&inner, &turned)?)
+    symmetric(&ops::matmul(vectors, &ops::matmul(&inner, &turned)?)?)
 }
 
 /// Of eigenvalues and eigenvectors of length 1: `V^-H (diag(g_L) + (V^H g_V - V^H V diag(Re(V^H g_V))) / E^*) V^H`.
@@ -95,7 +102,6 @@ fn skew(x: &Tensor) -> Result<Tensor> {
 }
 
 /// Of `A = U diag(S) V^H`.
-#[allow(clippy::too_many_arguments)]
 pub fn svd_backward(
     grad_u: Option<&Tensor>,
     grad_s: Option<&Tensor>,
@@ -103,7 +109,6 @@ pub fn svd_backward(
     u: &Tensor,
     s: &Tensor,
     vh: &Tensor,
-    full_matrices: bool,
     compute_uv: bool,
 ) -> Result<Tensor> {
     check!(
@@ -113,11 +118,11 @@ pub fn svd_backward(
     );
     let (m, n, k) = (u.size(-2)?, vh.size(-1)?, s.size(-1)?);
     let vectors = grad_u.is_some() || grad_vh.is_some();
-    check!(
-        !(full_matrices && vectors && (u.size(-1)? > k || vh.size(-2)? > k)),
-        "svd_backward: The singular vectors of full_matrices=True beyond the singular values are not unique"
-    );
+    // Vectors beyond the singular values are any that complete a basis: nothing flows through them.
     let (u, vh) = (ops::narrow(u, -1, 0, k)?, ops::narrow(vh, -2, 0, k)?);
+    let grad_u = grad_u.map(|g| ops::narrow(g, -1, 0, k)).transpose()?;
+    let grad_vh = grad_vh.map(|g| ops::narrow(g, -2, 0, k)).transpose()?;
+    let (grad_u, grad_vh) = (grad_u.as_ref(), grad_vh.as_ref());
     if !vectors {
         let Some(grad) = grad_s else { return zeros(&ops::matmul(&u, &vh)?) };
         return ops::matmul(&ops::mul(&u, &ops::unsqueeze(grad, -2)?)?, &vh);
@@ -191,7 +196,7 @@ pub fn linalg_matrix_exp_backward(a: &Tensor, grad: &Tensor) -> Result<Tensor> {
 pub fn linalg_matrix_sqrth_backward(grad: &Tensor, root: &Tensor) -> Result<Tensor> {
     let (values, vectors) = ops::linalg_eigh(root, "L")?;
     let turned = adjoint(&vectors)?;
-    let inner = ops::matmul(&turned, &ops::matmul(grad, &vectors)?)?;
+    let inner = ops::matmul(&turned, &ops::matmul(&symmetric(grad)?, &vectors)?)?;
     let sums = add(&ops::unsqueeze(&values, -2)?, &ops::unsqueeze(&values, -1)?)?;
     ops::matmul(&vectors, &ops::matmul(&ops::div(&inner, &sums)?, &turned)?)
 }
