@@ -4,12 +4,15 @@
 //! Workers spin for a short time after a region, so that a run of operators pays no wake-up, and park after that. If the
 //! pool is busy, or the caller is inside a region already, the region runs serially on the caller. Chunks depend on `n`
 //! and `grain` alone, so results do not depend on the number of threads.
+//!
+//! Each thread works through neighbouring chunks, the same ones in every region of that size, and helps others when it has
+//! none left. So what it fetches ahead is its own, and what it wrote last time lies in its caches.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -25,6 +28,12 @@ const SPIN: Duration = Duration::from_micros(50);
 /// The most threads that [`set_num_threads`] takes.
 const MAX_THREADS: usize = 1024;
 
+/// The most parts that the chunks of a region are dealt out in; further threads share them.
+const PARTS: usize = 64;
+
+/// Regions of more chunks run serially: a part counts them in half a word.
+const MOST_CHUNKS: usize = 1 << 30;
+
 type Body<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// One region: `body(begin, end)` for each chunk of `grain` out of `n`.
@@ -34,6 +43,28 @@ struct Job {
     body: *const (dyn Fn(usize, usize) + Sync + 'static),
     n: usize,
     grain: usize,
+    parts: usize,
+}
+
+impl Job {
+    /// The first chunk of a part, or one past the last one of the part before.
+    fn first(&self, part: usize) -> usize {
+        self.n.div_ceil(self.grain) * part / self.parts
+    }
+}
+
+/// How many neighbouring chunks of a region are taken: in front (the low half) by the thread whose part it is, at the back
+/// (the high half) by others. Sums beyond the part's length mean that none is left.
+#[repr(align(64))]
+struct Part(AtomicU64);
+
+impl Part {
+    /// Takes one of `len` chunks, in front or at the back.
+    fn take(&self, len: usize, in_front: bool) -> Option<usize> {
+        let taken = self.0.fetch_add(if in_front { 1 } else { 1 << 32 }, Ordering::Relaxed);
+        let (front, back) = (taken as u32 as usize, (taken >> 32) as usize);
+        (front + back < len).then_some(if in_front { front } else { len.wrapping_sub(1 + back) })
+    }
 }
 
 struct Pool {
@@ -45,8 +76,8 @@ struct Pool {
     epoch: AtomicUsize,
     /// Written by the holder of `busy` while the gate is 0, read by workers inside.
     job: UnsafeCell<Option<Job>>,
-    /// The next chunk to take.
-    next: AtomicUsize,
+    /// What is taken of the parts of the region.
+    parts: [Part; PARTS],
     /// Workers with an index below it may enter.
     limit: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -70,7 +101,7 @@ static POOL: Pool = Pool {
     gate: AtomicUsize::new(0),
     epoch: AtomicUsize::new(0),
     job: UnsafeCell::new(None),
-    next: AtomicUsize::new(0),
+    parts: [const { Part(AtomicU64::new(0)) }; PARTS],
     limit: AtomicUsize::new(0),
     panic: Mutex::new(None),
     workers: Mutex::new(Vec::new()),
@@ -174,8 +205,10 @@ fn serially(n: usize, grain: usize, body: Body<'_>) {
 }
 
 fn for_chunks(n: usize, grain: usize, body: Body<'_>) {
-    let threads = get_num_threads().min(n.div_ceil(grain));
+    let chunks = n.div_ceil(grain);
+    let threads = get_num_threads().min(chunks);
     if threads <= 1
+        || chunks > MOST_CHUNKS
         || INSIDE.get()
         || POOL.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
     {
@@ -184,17 +217,20 @@ fn for_chunks(n: usize, grain: usize, body: Body<'_>) {
     INSIDE.set(true);
     let spawned = POOL.spawn(threads - 1);
     POOL.limit.store(spawned, Ordering::Relaxed);
-    POOL.next.store(0, Ordering::Relaxed);
+    let parts = threads.min(PARTS);
+    for part in &POOL.parts[..parts] {
+        part.0.store(0, Ordering::Relaxed);
+    }
     // SAFETY: only the lifetime changes. Workers use the closure between entering and leaving the gate, and this
     // function returns (or unwinds) only after the gate is closed and empty.
     let body: *const (dyn Fn(usize, usize) + Sync + 'static) = unsafe { std::mem::transmute(std::ptr::from_ref(body)) };
-    let job = Job { body, n, grain };
+    let job = Job { body, n, grain, parts };
     // SAFETY: `busy` is ours and the gate is 0 (the region before this one waited for that), so no worker reads `job`.
     unsafe { *POOL.job.get() = Some(job) };
     POOL.gate.fetch_add(1, Ordering::Release);
     POOL.epoch.fetch_add(1, Ordering::SeqCst);
     POOL.wake(spawned);
-    POOL.work(job);
+    POOL.work(job, 0);
     POOL.gate.fetch_sub(1, Ordering::AcqRel);
     let mut spins = 0u32;
     while POOL.gate.load(Ordering::Acquire) != 0 {
@@ -214,20 +250,24 @@ fn for_chunks(n: usize, grain: usize, body: Body<'_>) {
 }
 
 impl Pool {
-    /// Takes chunks until none is left. A panic is kept for the caller, and the chunks that are left are dropped.
-    fn work(&self, job: Job) {
-        let chunks = job.n.div_ceil(job.grain);
-        let run = || loop {
-            let i = self.next.fetch_add(1, Ordering::Relaxed);
-            if i >= chunks {
-                return;
+    /// Takes chunks until none is left: those of a thread's own part, then what is left of others' parts. A panic is kept for
+    /// the caller, and the chunks that are left are dropped.
+    fn work(&self, job: Job, thread: usize) {
+        let run = || {
+            for turn in 0..job.parts {
+                let part = (thread + turn) % job.parts;
+                let (first, end) = (job.first(part), job.first(part + 1));
+                while let Some(i) = self.parts[part].take(end - first, turn == 0) {
+                    let begin = (first + i) * job.grain;
+                    // SAFETY: the region is open or this worker is inside it, so the caller's closure is alive.
+                    unsafe { (*job.body)(begin, job.n.min(begin + job.grain)) };
+                }
             }
-            let begin = i * job.grain;
-            // SAFETY: the region is open or this worker is inside it, so the caller's closure is alive.
-            unsafe { (*job.body)(begin, job.n.min(begin + job.grain)) };
         };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-            self.next.store(chunks, Ordering::Relaxed);
+            for part in &self.parts[..job.parts] {
+                part.0.store(MOST_CHUNKS as u64, Ordering::Relaxed);
+            }
             self.panic.lock().get_or_insert(payload);
         }
     }
@@ -273,7 +313,7 @@ impl Pool {
             // SAFETY: this worker is inside the gate, so nobody writes `job` until it leaves.
             let job = unsafe { *self.job.get() };
             if let Some(job) = job {
-                self.work(job);
+                self.work(job, worker.index + 1);
             }
             self.gate.fetch_sub(2, Ordering::Release);
         }
@@ -342,6 +382,32 @@ mod tests {
             });
             assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
         }
+    }
+
+    #[test]
+    fn a_part_gives_each_chunk_once() {
+        for len in [0, 1, 2, 7] {
+            for sides in 0..1 << len {
+                let part = Part(AtomicU64::new(0));
+                let mut taken: Vec<usize> = (0..len).map(|i| part.take(len, sides >> i & 1 == 1).unwrap()).collect();
+                taken.sort_unstable();
+                assert_eq!(taken, (0..len).collect::<Vec<_>>());
+                assert!(part.take(len, true).is_none() && part.take(len, false).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn more_threads_than_parts_share_them() {
+        let _serial = SERIAL.lock();
+        set_num_threads(PARTS + 3);
+        let sum = AtomicUsize::new(0);
+        for _ in 0..20 {
+            parallel_for(PARTS * 5 + 1, 1, |begin, _| {
+                sum.fetch_add(begin, Ordering::Relaxed);
+            });
+        }
+        assert_eq!(sum.into_inner(), 20 * (PARTS * 5) * (PARTS * 5 + 1) / 2);
     }
 
     #[test]

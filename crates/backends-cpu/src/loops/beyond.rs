@@ -8,7 +8,13 @@ pub use super::stream::STREAM;
 /// Asks for the memory of an element that will be used soon; any number is fine.
 #[inline(always)]
 pub fn prefetch<T>(x: &[T], at: usize) {
-    let address = x.as_ptr().wrapping_add(at);
+    prefetch_from(x.as_ptr(), at);
+}
+
+/// [`prefetch`] of what begins at an address.
+#[inline(always)]
+pub(super) fn prefetch_from<T>(x: *const T, at: usize) {
+    let address = x.wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing that the program sees and faults at no address.
     unsafe {

@@ -25,6 +25,28 @@ const FEW: usize = 4;
 /// Inputs, a bit each, that are one number all along, of which memory holds a group of [`LANES`] copies.
 pub(super) type Still = u8;
 
+/// Operands that a kernel has at most.
+pub(super) const MOST: usize = 8;
+
+/// What a block runs over: rows of elements that lie side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub cols: usize,
+    /// At least one.
+    pub rows: usize,
+    /// Bytes from a row to the next one, operand by operand: the outputs, then the inputs.
+    pub strides: &'a [isize; MOST],
+    pub still: Still,
+}
+
+impl Rows<'_> {
+    /// One row.
+    #[inline(always)]
+    pub fn one(cols: usize, still: Still) -> Self {
+        Self { cols, rows: 1, strides: &[0; MOST], still }
+    }
+}
+
 /// True if an operator computes in f32 what such memory holds as f16.
 #[inline(always)]
 const fn is_half(memory: DType, computed: DType) -> bool {
@@ -163,6 +185,8 @@ pub trait Inputs: Copy {
     unsafe fn fill<M: Inputs>(stage: &mut Self::Stage, from: Self::Each<*const u8>, n: usize);
     /// The addresses some steps on.
     fn advance(pointers: Self::Each<*const u8>, steps: Self::Each<usize>) -> Self::Each<*const u8>;
+    /// The addresses a row on.
+    fn next_row(pointers: Self::Each<*const u8>, strides: &[isize]) -> Self::Each<*const u8>;
     /// # Safety
     /// Every pointer is valid for reads at `i`; the memory suits.
     unsafe fn get<I: Isa, M: Inputs>(pointers: Self::Each<*const u8>, i: usize) -> Self;
@@ -199,6 +223,8 @@ pub trait Outputs: Copy {
     /// # Safety
     /// Every pointer is valid for writes of `n <= LANES` elements.
     unsafe fn copy<M: Outputs>(stage: &Self::Stage, to: Self::Pointers, n: usize);
+    /// The addresses a row on.
+    fn next_row(pointers: Self::Pointers, strides: &[isize]) -> Self::Pointers;
     /// The addresses `i` elements on.
     fn advance<M: Outputs>(pointers: Self::Pointers, i: usize) -> Self::Pointers;
 }
@@ -247,6 +273,10 @@ macro_rules! inputs {
             #[inline(always)]
             fn advance(_pointers: Self::Each<*const u8>, _steps: Self::Each<usize>) -> Self::Each<*const u8> {
                 [$(_pointers[$n].wrapping_add(_steps[$n])),*]
+            }
+            #[inline(always)]
+            fn next_row(_pointers: Self::Each<*const u8>, _strides: &[isize]) -> Self::Each<*const u8> {
+                [$(_pointers[$n].wrapping_offset(_strides[$n])),*]
             }
             #[inline(always)]
             unsafe fn get<I: Isa, M: Inputs>(_pointers: Self::Each<*const u8>, _i: usize) -> Self {
@@ -311,6 +341,10 @@ macro_rules! outputs {
                 )*
             }
             #[inline(always)]
+            fn next_row(to: Self::Pointers, strides: &[isize]) -> Self::Pointers {
+                [$(to[$n].wrapping_offset(strides[$n])),*]
+            }
+            #[inline(always)]
             fn advance<M: Outputs>(to: Self::Pointers, i: usize) -> Self::Pointers {
                 [$(to[$n].wrapping_add(i * const { M::DTYPES[$n].itemsize() })),*]
             }
@@ -361,42 +395,50 @@ impl<T: Value> Outputs for T {
         unsafe { <(T,) as Outputs>::copy::<M>(stage, to, n) }
     }
     #[inline(always)]
+    fn next_row(to: Self::Pointers, strides: &[isize]) -> Self::Pointers {
+        <(T,) as Outputs>::next_row(to, strides)
+    }
+    #[inline(always)]
     fn advance<M: Outputs>(to: Self::Pointers, i: usize) -> Self::Pointers {
         <(T,) as Outputs>::advance::<M>(to, i)
     }
 }
 
-/// Runs an operator over `n` contiguous elements: `addresses` are the outputs, then the inputs; `M` and `N` are the types of the
-/// inputs and outputs in memory.
+/// Runs an operator over rows of contiguous elements: `addresses` are the outputs, then the inputs; `M` and `N` are the types
+/// of the inputs and outputs in memory.
 ///
 /// # Safety
-/// Each address is valid for `n` elements of its type (an input that is `still`, for [`LANES`]): outputs for writes, inputs for
-/// reads. An input is an output's memory exactly, or does not overlap it. No slice of the memory exists. The memory suits.
+/// Each address is valid for the rows' elements of its type (an input that is `still`, for [`LANES`] a row): outputs for writes,
+/// inputs for reads. An input is an output's memory exactly, or does not overlap it. No slice of the memory exists. The memory
+/// suits.
 #[inline(always)]
 pub(super) unsafe fn block<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
     op: F,
     addresses: &[*mut u8],
-    n: usize,
-    still: Still,
+    Rows { cols, mut rows, strides, still }: Rows<'_>,
 ) {
     let (outputs, inputs) = addresses.split_at(Out::DTYPES.len());
-    let (mut to, mut from) = (Out::pointers(outputs), In::pointers(inputs));
+    let (mut first_to, mut first_from) = (Out::pointers(outputs), In::pointers(inputs));
     let lanes = const { group(Out::SIZE) };
-    let (mut groups, left) = (n / lanes, n % lanes);
+    let (groups, left) = (cols / lanes, cols % lanes);
     let steps = In::steps::<M>(lanes, still);
+    let back = In::steps::<M>(cols.saturating_sub(lanes), still);
     let (mut padded, mut result) = (In::stage(), Out::stage());
-    let mut last = None;
-    // SAFETY: the first round covers `groups` whole groups, so it and what is left make `n`. The second round, if more than a
-    // few elements are left, runs one group from `padded`, which `fill` initialised, to `result`: both hold `LANES` elements.
+    // SAFETY: the groups of a row and what is left are its elements. More than a few elements that are left are computed
+    // as one more group, to `result`: from the last `lanes` elements of the row or, in a shorter one, from `padded`, which `fill`
+    // initialised; both stages hold `LANES` elements. That is done before the groups write what may be their inputs.
     unsafe {
         loop {
-            for _ in 0..groups {
-                run_group::<I, M, N, In, Out, F>(op, from, to);
-                (from, to) = (In::advance(from, steps), Out::advance::<N>(to, lanes));
+            if left > FEW {
+                let from = if groups > 0 {
+                    In::advance(first_from, back)
+                } else {
+                    In::fill::<M>(&mut padded, first_from, left);
+                    In::staged(&padded)
+                };
+                run_groups::<I, M, N, In, Out, F>(op, from, Out::staged(&mut result), 1, steps);
             }
-            if let Some(to) = last {
-                return Out::copy::<N>(&result, to, left);
-            }
+            let (from, to) = run_groups::<I, M, N, In, Out, F>(op, first_from, first_to, groups, steps);
             if left <= FEW {
                 for k in 0..FEW {
                     if k < left {
@@ -405,13 +447,45 @@ pub(super) unsafe fn block<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outpu
                         y.set::<N>(to, k);
                     }
                 }
+            } else if groups > 0 {
+                Out::copy::<N>(&result, Out::advance::<N>(first_to, cols - lanes), lanes);
+            } else {
+                Out::copy::<N>(&result, first_to, left);
+            }
+            rows -= 1;
+            if rows == 0 {
                 return;
             }
-            In::fill::<M>(&mut padded, from, left);
-            last = Some(to);
-            (from, to, groups) = (In::staged(&padded), Out::staged(&mut result), 1);
+            let (outputs, inputs) = strides.split_at(Out::DTYPES.len());
+            (first_from, first_to) = (In::next_row(first_from, inputs), Out::next_row(first_to, outputs));
         }
     }
+}
+
+/// Groups side by side; gives the addresses behind them. A function of its own, which LLVM inlines where the body is short.
+///
+/// # Safety
+/// As [`block`], for the groups' elements.
+#[inline]
+unsafe fn run_groups<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outputs, F: Elementwise<In, Out>>(
+    op: F,
+    mut from: In::Each<*const u8>,
+    mut to: Out::Pointers,
+    count: usize,
+    steps: In::Each<usize>,
+) -> (In::Each<*const u8>, Out::Pointers) {
+    let lanes = const { group(Out::SIZE) };
+    I::run(
+        #[inline(always)]
+        move || {
+            for _ in 0..count {
+                // SAFETY: forwarded from the caller.
+                unsafe { run_group::<I, M, N, In, Out, F>(op, from, to) };
+                (from, to) = (In::advance(from, steps), Out::advance::<N>(to, lanes));
+            }
+            (from, to)
+        },
+    )
 }
 
 /// One group. Its results meet memory in one store, whose size is known: so they stay in registers before.

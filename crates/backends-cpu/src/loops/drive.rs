@@ -4,24 +4,25 @@
 //! arithmetic is compiled once a dtype and level. An input that is one number along a row stays a group of its copies. Other
 //! operands with strides are gathered into (or scattered from) a stage of [`STAGE`] bytes in the nearest cache.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use tensor_core::iter::TensorIter;
 use tensor_core::{DType, Element, Result, check};
 
-use super::block::{Elementwise, Inputs, Outputs, Still, block, suits};
-use super::patch::{Patch, gather, scatter, spread};
+use super::block::{Elementwise, Inputs, LANES, MOST, Outputs, Rows, Still, block, suits};
+use super::patch::{Patch, SLACK, fetch, gather, scatter, spread, spread_rows};
+use super::scratch;
 use super::stream::{self, STREAM};
 use crate::isa::Isa;
 use crate::parallel::{GRAIN, parallel_for};
 use crate::simd::Value;
-use crate::with_level;
-
-/// Operands that a kernel has at most.
-const MOST: usize = 8;
 
 /// Bytes of an operand's stage.
 const STAGE: usize = 4096;
+
+/// Bytes of an operand's stage for tiles.
+const TILE: usize = 16384;
 
 /// Outputs that a kernel has at most.
 const STREAMED: usize = 3;
@@ -35,8 +36,8 @@ const COLUMNS: usize = 64;
 /// Rows below this length are staged several at a time.
 const SHORT: usize = 64;
 
-/// A kernel over contiguous elements: the operands' addresses, how many elements, and which inputs are still.
-type Block<'a> = &'a (dyn Fn(&[*mut u8], usize, Still) + Sync);
+/// A kernel over rows of contiguous elements, from the operands' addresses on.
+type Block<'a> = &'a (dyn Fn(&[*mut u8], Rows<'_>) + Sync);
 
 /// True if kernels of `T` run on another type, from and to memory of `T`: see [`map_from`].
 pub const fn is_lifted<T: Value>() -> bool {
@@ -62,12 +63,12 @@ pub fn map_from<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outputs, F: Elem
     op: F,
 ) -> Result<()> {
     const { assert!(suits(M::DTYPES, In::DTYPES) && suits(N::DTYPES, Out::DTYPES)) };
-    drive(iter, N::DTYPES, M::DTYPES, &|addresses, n, still| {
+    drive(iter, N::DTYPES, M::DTYPES, &|addresses, rows| {
         I::run(
             #[inline(always)]
-            // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for `n`
+            // SAFETY: `drive` checked the number and dtypes of the operands; it gives addresses that are valid for the rows'
             // elements, holding the storages' locks, of operands that the planner found equal or apart.
-            || unsafe { block::<I, M, N, In, Out, F>(op, addresses, n, still) },
+            || unsafe { block::<I, M, N, In, Out, F>(op, addresses, rows) },
         )
     })
 }
@@ -97,7 +98,7 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
     }
     iter.locked(|pointers| {
         if iter.is_contiguous() && numel <= GRAIN {
-            block(pointers, numel, 0);
+            block(pointers, Rows::one(numel, 0));
         } else {
             run(iter, Addresses::new(pointers), outputs.len(), block);
         }
@@ -111,7 +112,7 @@ fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
         return run_line(iter, base, outputs, 0, block);
     }
     if let Some(still) = line(iter, outputs) {
-        let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; MOST];
+        let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; MOST];
         return run_line(iter, base.spread(iter, still, &mut stages), outputs, still, block);
     }
     let streams = streams(iter, &base, outputs);
@@ -119,7 +120,18 @@ fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
     // Threads must not write one element twice at once: an expanded output is filled serially.
     let expanded = |strides: &[isize]| iter.shape().iter().zip(strides).any(|(&size, &stride)| size > 1 && stride == 0);
     let grain = if (0..outputs).any(|i| expanded(iter.strides(i))) { numel } else { GRAIN };
-    parallel_for(numel, grain, |begin, end| Walk::new(iter, streams, block).run(iter, base, begin, end));
+    if let Some(tiles) = Tiles::of(iter) {
+        let grain = grain.div_ceil(tiles.cols * tiles.rows);
+        return parallel_for(tiles.count, grain, |begin, end| {
+            scratch::with(iter.operands().len() * (TILE + SLACK), |room: &mut [u8]| {
+                Walk::new(iter, streams, block, Stages::new(room, TILE + SLACK)).tiles(iter, &tiles, base, begin, end);
+            });
+        });
+    }
+    parallel_for(numel, grain, |begin, end| {
+        let mut room = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; MOST];
+        Walk::new(iter, streams, block, Stages::new(&mut room, size_of::<Stage>())).run(iter, base, begin, end);
+    });
 }
 
 /// The inputs, a bit an operand, that are one number all along, if all other operands lie side by side.
@@ -145,7 +157,7 @@ fn run_line(iter: &TensorIter, base: Addresses, outputs: usize, still: Still, bl
             stream_block(iter, addresses, outputs, end - begin, still, block);
             stream::fence();
         } else {
-            block(addresses.get(), end - begin, still >> outputs)
+            block(addresses.get(), Rows::one(end - begin, still >> outputs))
         }
     })
 }
@@ -163,14 +175,14 @@ fn streams(iter: &TensorIter, base: &Addresses, outputs: usize) -> bool {
 fn stream_block(iter: &TensorIter, mut addresses: Addresses, outputs: usize, n: usize, still: Still, block: Block<'_>) {
     let sizes = iter.operands().iter().map(|operand| operand.dtype.itemsize());
     let room = STAGE / sizes.fold(1, usize::max);
-    let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; STREAMED];
+    let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; STREAMED];
     for begin in (0..n).step_by(room) {
         let len = room.min(n - begin);
         let mut staged = addresses;
         for (stage, address) in stages[..outputs].iter_mut().zip(&mut staged.list) {
             *address = stage.0.as_mut_ptr().cast();
         }
-        block(staged.get(), len, still >> outputs);
+        block(staged.get(), Rows::one(len, still >> outputs));
         for (i, stage) in stages[..outputs].iter().enumerate() {
             let bytes = len * iter.operand(i).dtype.itemsize();
             // SAFETY: the block wrote as many bytes of the stage; the output has as many from this address on.
@@ -230,9 +242,80 @@ impl Addresses {
     }
 }
 
+/// The tiles of a plan with an operand that lies along the second dimension: a cache line of it serves several rows, so they are
+/// as many rows as use it up, of few enough columns to stay in the cache. Row by row of tiles, plane by plane.
+struct Tiles {
+    cols: usize,
+    rows: usize,
+    /// Tiles side by side, and rows of them.
+    grid: [usize; 2],
+    count: usize,
+}
+
+impl Tiles {
+    fn of(iter: &TensorIter) -> Option<Self> {
+        let &[size0, size1, ..] = iter.shape() else { return None };
+        let operands = 0..iter.operands().len();
+        let across = |i: usize| {
+            let outer = iter.strides1(i).abs();
+            iter.strides0(i).abs() >= LINE && outer != 0 && outer < LINE
+        };
+        if size1 == 1 || !operands.clone().any(across) {
+            return None;
+        }
+        let largest = operands.map(|i| iter.operand(i).dtype.itemsize()).fold(1, usize::max);
+        let (size0, size1) = (size0 as usize, size1 as usize);
+        let cols = size0.min(COLUMNS);
+        let rows = (TILE / largest / cols).min(size1);
+        let grid = [size0.div_ceil(cols), size1.div_ceil(rows)];
+        let planes = iter.numel() as usize / (size0 * size1);
+        Some(Self { cols, rows, grid, count: planes * grid[0] * grid[1] })
+    }
+
+    /// The operands' addresses at a tile, and its columns and rows.
+    fn at(&self, iter: &TensorIter, mut base: Addresses, tile: usize) -> (Addresses, usize, usize) {
+        let (col, rest) = (tile % self.grid[0] * self.cols, tile / self.grid[0]);
+        let (row, mut plane) = (rest % self.grid[1] * self.rows, rest / self.grid[1]);
+        let count = base.count;
+        let mut moved = |d: usize, steps: usize| {
+            for (i, address) in base.list[..count].iter_mut().enumerate() {
+                *address = address.wrapping_offset(iter.strides(i)[d] * steps as isize);
+            }
+        };
+        moved(0, col);
+        moved(1, row);
+        for d in 2..iter.ndim() {
+            let size = iter.shape()[d] as usize;
+            moved(d, plane % size);
+            plane /= size;
+        }
+        let (size0, size1) = (iter.shape()[0] as usize, iter.shape()[1] as usize);
+        (base, self.cols.min(size0 - col), self.rows.min(size1 - row))
+    }
+}
+
 /// Room to lay the elements of one operand side by side.
 #[repr(align(64))]
-struct Stage([MaybeUninit<u8>; STAGE]);
+struct Stage([MaybeUninit<u8>; STAGE + SLACK]);
+
+/// The stages of a walk's operands: [`MOST`] on the stack, or larger ones, one an operand, in a buffer.
+struct Stages<'a> {
+    base: *mut u8,
+    pitch: usize,
+    _room: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Stages<'a> {
+    /// Stages that lie `pitch` bytes apart in that room.
+    fn new<T>(room: &'a mut [T], pitch: usize) -> Self {
+        Self { base: room.as_mut_ptr().cast(), pitch, _room: PhantomData }
+    }
+
+    /// The address of an operand's stage.
+    fn at(&self, i: usize) -> *mut u8 {
+        self.base.wrapping_add(i * self.pitch)
+    }
+}
 
 /// One thread's walk over a part of a plan that is not contiguous.
 struct Walk<'a> {
@@ -246,40 +329,37 @@ struct Walk<'a> {
     room: usize,
     /// Rows are written past the caches.
     streams: bool,
-    stages: [Stage; MOST],
+    stages: Stages<'a>,
     /// What each stage holds of an input that is broadcast along a dimension.
     held: [Option<Patch>; MOST],
 }
 
 impl<'a> Walk<'a> {
-    fn new(iter: &TensorIter, streams: bool, block: Block<'a>) -> Self {
+    fn new(iter: &TensorIter, streams: bool, block: Block<'a>, stages: Stages<'a>) -> Self {
         let (mut sizes, mut inner, mut outer) = ([1; MOST], [0; MOST], [0; MOST]);
         for (i, operand) in iter.operands().iter().enumerate() {
             (sizes[i], inner[i], outer[i]) = (operand.dtype.itemsize(), iter.strides0(i), iter.strides1(i));
         }
         let largest = sizes.into_iter().fold(1, usize::max);
-        let stages = [const { Stage([MaybeUninit::uninit(); STAGE]) }; MOST];
         let (outputs, count, room) = (iter.num_outputs(), iter.operands().len(), STAGE / largest);
         Self { block, outputs, count, sizes, inner, outer, room, streams, stages, held: [None; MOST] }
     }
 
     fn run(&mut self, iter: &TensorIter, base: Addresses, begin: usize, end: usize) {
-        let (inner, outer) = (&self.inner[..self.count], &self.outer[..self.count]);
+        let inner = &self.inner[..self.count];
         // Inputs that are one number along a row.
         let still: Still = (self.outputs..self.count).filter(|&i| inner[i] == 0).fold(0, |still, i| still | 1 << i);
         let dense = (0..self.count).all(|i| still >> i & 1 == 1 || inner[i] == self.sizes[i] as isize);
-        // An operand that lies along the second dimension: a cache line of it serves several rows, so take patches that use
-        // it up, of few enough lines to stay in the cache.
-        let across = inner.iter().zip(outer).any(|(i, o)| i.abs() >= LINE && *o != 0 && o.abs() < LINE);
         iter.for_each_chunk(begin, end, |offsets, size0, size1| {
             let mut at = base;
             for (address, offset) in at.list.iter_mut().zip(offsets) {
                 *address = address.wrapping_offset(*offset);
             }
-            let (cols, rows) = if size1 > 1 && across {
-                let cols = size0.min(COLUMNS);
-                (cols, (self.room / cols).min(size1))
-            } else if size1 > 1 && size0 < SHORT {
+            let (cols, rows) = if size1 > 1 && size0 <= self.room / 2 && self.follow(size0, |w, i| w.repeats(i)) {
+                return self.periods(iter, at, size0, size1);
+            } else if size1 > 1
+                && (size0 < SHORT || size0 <= self.room / 4 && self.follow(size0, |w, i| w.inner[i] == 0))
+            {
                 (size0, (self.room / size0).min(size1))
             } else if dense {
                 return self.rows(iter, at, size0, size1, still);
@@ -301,31 +381,108 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Runs the block on rows whose elements lie side by side, but for inputs that are `still`, a bit an operand.
-    fn rows(&mut self, iter: &TensorIter, mut next: Addresses, cols: usize, rows: usize, still: Still) {
-        with_level!(I => I::run(
-            #[inline(always)]
-            || {
-                let mut at = next;
-                for _ in 0..rows {
-                    for i in 0..self.count {
-                        if still >> i & 1 == 1 {
-                            at.list[i] = self.stages[i].0.as_mut_ptr().cast();
-                            // SAFETY: an element of the operand; the stage has room for a group of any type.
-                            unsafe { spread(next.list[i], at.list[i], self.sizes[i]) };
-                        } else {
-                            at.list[i] = next.list[i];
-                        }
-                        next.list[i] = next.list[i].wrapping_offset(self.outer[i]);
-                    }
-                    if self.streams {
-                        stream_block(iter, at, self.outputs, cols, still, self.block);
-                    } else {
-                        (self.block)(at.get(), cols, still >> self.outputs);
-                    }
+    /// Runs the block on tiles, each while the next one's memory is on its way.
+    fn tiles(&mut self, iter: &TensorIter, tiles: &Tiles, base: Addresses, begin: usize, end: usize) {
+        let mut next = tiles.at(iter, base, begin);
+        for tile in begin..end {
+            let (at, cols, rows) = next;
+            if tile + 1 < end {
+                next = tiles.at(iter, base, tile + 1);
+                for i in 0..self.count {
+                    fetch(&self.of(i, next.0, next.1, next.2));
                 }
             }
-        ));
+            self.patch(at, cols, rows);
+        }
+        if self.streams {
+            stream::fence();
+        }
+    }
+
+    /// An operand's part of a patch.
+    fn of(&self, i: usize, at: Addresses, cols: usize, rows: usize) -> Patch {
+        Patch { at: at.list[i], inner: self.inner[i], outer: self.outer[i], cols, rows }
+    }
+
+    /// True for an input that is the same row, whose elements lie side by side, again and again.
+    fn repeats(&self, i: usize) -> bool {
+        i >= self.outputs && self.inner[i] == self.sizes[i] as isize && self.outer[i] == 0
+    }
+
+    /// True if the operands' rows of that length follow each other without a gap, but for the inputs that are `other`.
+    fn follow(&self, cols: usize, other: impl Fn(&Self, usize) -> bool) -> bool {
+        (0..self.count).all(|i| {
+            let size = self.sizes[i] as isize;
+            self.inner[i] == size && self.outer[i] == cols as isize * size || i >= self.outputs && other(self, i)
+        })
+    }
+
+    /// Runs the block on short rows that follow each other without a gap, but for inputs that are the same row again and again:
+    /// of those a stage holds some copies, so that the rows of the others are taken by as many at once.
+    fn periods(&mut self, iter: &TensorIter, mut at: Addresses, cols: usize, rows: usize) {
+        let count = (self.room / cols).min(rows);
+        let mut strides = self.outer;
+        for i in 0..self.count {
+            strides[i] = self.outer[i] * count as isize;
+            if self.repeats(i) {
+                let patch = Patch { at: at.list[i], inner: self.inner[i], outer: 0, cols, rows: count };
+                at.list[i] = self.stages.at(i);
+                if self.held[i] != Some(patch) {
+                    // SAFETY: the patch is the operand's; the stage has room for `cols * count <= room` elements.
+                    unsafe { gather(&patch, at.list[i], self.sizes[i]) };
+                    self.held[i] = Some(patch);
+                }
+            }
+        }
+        let whole = rows / count;
+        self.block(iter, at, Rows { cols: cols * count, rows: whole, strides: &strides, still: 0 });
+        if rows % count > 0 {
+            for (address, stride) in at.list.iter_mut().zip(strides) {
+                *address = address.wrapping_offset(stride * whole as isize);
+            }
+            self.block(iter, at, Rows::one(cols * (rows % count), 0));
+        }
+    }
+
+    /// Runs the block on rows whose elements lie side by side, but for inputs that are `still`, a bit an operand: of those, as
+    /// many groups of copies as stages hold are made at a time.
+    fn rows(&mut self, iter: &TensorIter, mut next: Addresses, cols: usize, rows: usize, still: Still) {
+        let most = if still == 0 { rows } else { self.room / LANES };
+        let mut strides = self.outer;
+        for (i, stride) in strides.iter_mut().enumerate() {
+            if still >> i & 1 == 1 {
+                *stride = (LANES * self.sizes[i]) as isize;
+            }
+        }
+        let mut left = rows;
+        while left > 0 {
+            let count = left.min(most);
+            let mut at = next;
+            for i in 0..self.count {
+                if still >> i & 1 == 1 {
+                    at.list[i] = self.stages.at(i);
+                    // SAFETY: elements of the operand; the stage has room for as many groups.
+                    unsafe { spread_rows(next.list[i], self.outer[i], at.list[i], self.sizes[i], count) };
+                    self.held[i] = None;
+                }
+                next.list[i] = next.list[i].wrapping_offset(count as isize * self.outer[i]);
+            }
+            self.block(iter, at, Rows { cols, rows: count, strides: &strides, still: still >> self.outputs });
+            left -= count;
+        }
+    }
+
+    /// Runs the block on rows side by side; their outputs go past the caches if the walk's do.
+    fn block(&self, iter: &TensorIter, mut at: Addresses, rows: Rows<'_>) {
+        if !self.streams {
+            return (self.block)(at.get(), rows);
+        }
+        for _ in 0..rows.rows {
+            stream_block(iter, at, self.outputs, rows.cols, rows.still << self.outputs, self.block);
+            for (address, stride) in at.list.iter_mut().zip(rows.strides) {
+                *address = address.wrapping_offset(*stride);
+            }
+        }
     }
 
     /// Runs the block on one patch, whose first elements are given: on the operands themselves where their elements lie side
@@ -334,11 +491,11 @@ impl<'a> Walk<'a> {
         let mut addresses = at;
         let mut still = 0;
         for i in 0..self.count {
-            let patch = Patch { at: at.list[i], inner: self.inner[i], outer: self.outer[i], cols, rows };
+            let patch = self.of(i, at, cols, rows);
             if patch.is_dense(self.sizes[i]) {
                 continue;
             }
-            let stage = self.stages[i].0.as_mut_ptr().cast::<u8>();
+            let stage = self.stages.at(i);
             addresses.list[i] = stage;
             if i >= self.outputs && patch.inner == 0 && (patch.outer == 0 || rows == 1) {
                 still |= 1 << (i - self.outputs);
@@ -354,12 +511,12 @@ impl<'a> Walk<'a> {
                 self.held[i] = (patch.inner == 0 || patch.outer == 0).then_some(patch);
             }
         }
-        (self.block)(addresses.get(), cols * rows, still);
+        (self.block)(addresses.get(), Rows::one(cols * rows, still));
         for i in 0..self.outputs {
             if addresses.list[i] != at.list[i] {
-                let patch = Patch { at: at.list[i], inner: self.inner[i], outer: self.outer[i], cols, rows };
-                // SAFETY: as above; the block wrote `n` elements of the stage.
-                unsafe { scatter(addresses.list[i], &patch, self.sizes[i]) };
+                let patch = self.of(i, at, cols, rows);
+                // SAFETY: as above; the block wrote `n` elements of the stage. The walk ends with a fence if it streams.
+                unsafe { scatter(addresses.list[i], &patch, self.sizes[i], self.streams) };
             }
         }
     }

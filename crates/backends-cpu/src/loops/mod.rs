@@ -27,6 +27,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 pub mod tiles;
+mod transpose;
 pub mod views;
 
 pub use block::{Elementwise, Inputs, Outputs};

@@ -1,6 +1,9 @@
 //! Patches of operands that do not lie side by side: laid side by side ([`gather`]) and back ([`scatter`]).
 
+use super::beyond::prefetch_from;
 use super::block::LANES;
+use super::stream;
+use super::transpose::transpose;
 use crate::isa::Isa;
 use crate::with_level;
 
@@ -20,6 +23,16 @@ impl Patch {
     /// True if its elements lie side by side, rows first.
     pub fn is_dense(&self, size: usize) -> bool {
         (self.cols == 1 || self.inner == size as isize) && (self.rows == 1 || self.outer == (self.cols * size) as isize)
+    }
+}
+
+/// Asks for the memory of a patch that will be used soon: the lines in which its columns lie, if these are further apart.
+pub(super) fn fetch(patch: &Patch) {
+    let &Patch { at, inner, cols, .. } = patch;
+    if inner.unsigned_abs() >= SLACK {
+        for col in 0..cols {
+            prefetch_from(at.wrapping_offset(col as isize * inner), 0);
+        }
     }
 }
 
@@ -51,22 +64,25 @@ macro_rules! by_size {
     };
 }
 
+/// Bytes that [`gather`] may write behind the elements.
+pub(super) const SLACK: usize = 64;
+
 /// Lays the elements of a patch, of `size` bytes each, side by side, rows first.
 ///
 /// # Safety
-/// They are valid for reads, `to` for writes of as many; `size` is that of a dtype.
+/// They are valid for reads, `to` for writes of as many and [`SLACK`] bytes more; `size` is that of a dtype.
 pub(super) unsafe fn gather(patch: &Patch, to: *mut u8, size: usize) {
     with_level!(I => I::run(
         #[inline(always)]
         // SAFETY: forwarded from the caller.
-        || by_size!(size, T => unsafe { gather_of::<T>(patch, to.cast()) })
+        || by_size!(size, T => unsafe { gather_of::<T, { SLACK / size_of::<T>() }>(patch, to.cast()) })
     ))
 }
 
 /// # Safety
 /// As [`gather`].
 #[inline(always)]
-unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
+unsafe fn gather_of<T: Copy, const N: usize>(patch: &Patch, to: *mut T) {
     let &Patch { at, inner, outer, cols, rows } = patch;
     let size = size_of::<T>() as isize;
     // SAFETY: forwarded from the caller: (row, col) lies within the patch.
@@ -75,13 +91,9 @@ unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
     };
     // SAFETY: forwarded from the caller: `i` is below the number of elements.
     let write = |i: usize, value: T| unsafe { to.add(i).write_unaligned(value) };
-    if rows > 1 && outer == size {
-        for col in 0..cols {
-            for row in 0..rows {
-                write(row * cols + col, read(row, col));
-            }
-        }
-        return;
+    if rows > 1 && outer == size && inner != 0 {
+        // SAFETY: the columns are lines of the patch, and the rows of `to`, which is a stage: apart from the operand.
+        return unsafe { transpose::<T>(at, inner, to.cast(), cols as isize * size, [cols, rows]) };
     }
     for row in 0..rows {
         // SAFETY: the first element of a row of the patch.
@@ -89,8 +101,10 @@ unsafe fn gather_of<T: Copy>(patch: &Patch, to: *mut T) {
         if inner == 0 {
             // SAFETY: as above; storages may be unaligned for the type.
             let value = unsafe { from.read_unaligned() };
-            for col in 0..cols {
-                write(row * cols + col, value);
+            // Whole lines of copies: those beyond the row's end are the next row's, or the slack.
+            for line in 0..(cols * size_of::<T>()).div_ceil(SLACK) {
+                // SAFETY: it begins within the row.
+                unsafe { to.add(row * cols).cast::<[T; N]>().add(line).write_unaligned([value; N]) };
             }
         } else if inner == size {
             // SAFETY: a row of `cols` elements side by side, and as many of `to`, which is a stage: apart from the operand.
@@ -122,11 +136,35 @@ pub(super) unsafe fn spread(from: *const u8, to: *mut u8, size: usize) {
     })
 }
 
-/// The reverse of [`gather`].
+/// [`spread`] of elements `outer` bytes apart, one after the other.
+///
+/// # Safety
+/// As there, for `count` elements and groups.
+pub(super) unsafe fn spread_rows(from: *const u8, outer: isize, to: *mut u8, size: usize, count: usize) {
+    with_level!(I => I::run(
+        #[inline(always)]
+        || {
+            for row in 0..count {
+                // SAFETY: forwarded from the caller.
+                unsafe { spread(from.wrapping_offset(row as isize * outer), to.wrapping_add(row * LANES * size), size) };
+            }
+        }
+    ))
+}
+
+/// The reverse of [`gather`]; rows side by side go past the caches if `streams`, and a fence is to follow.
 ///
 /// # Safety
 /// As there, with the roles of the patch and `from` exchanged.
-pub(super) unsafe fn scatter(from: *const u8, patch: &Patch, size: usize) {
+pub(super) unsafe fn scatter(from: *const u8, patch: &Patch, size: usize, streams: bool) {
+    if streams && patch.inner == size as isize {
+        let bytes = patch.cols * size;
+        for row in 0..patch.rows {
+            // SAFETY: a row of the stage, and one of the patch, which lies apart.
+            unsafe { stream::copy(from.add(row * bytes), patch.at.offset(row as isize * patch.outer), bytes) };
+        }
+        return;
+    }
     with_level!(I => I::run(
         #[inline(always)]
         // SAFETY: forwarded from the caller.
@@ -146,12 +184,8 @@ unsafe fn scatter_of<T: Copy>(from: *const T, patch: &Patch) {
         at.offset(row as isize * outer + col as isize * inner).cast::<T>().write_unaligned(value);
     };
     if rows > 1 && outer == size {
-        for col in 0..cols {
-            for row in 0..rows {
-                write(row, col);
-            }
-        }
-        return;
+        // SAFETY: the rows are lines of the stage, the columns those of the patch, which lies apart.
+        return unsafe { transpose::<T>(from.cast(), cols as isize * size, at, inner, [rows, cols]) };
     }
     for row in 0..rows {
         if inner == size {

@@ -7,7 +7,7 @@ use tensor_core::{Bool, DType, Element, Result, Scalar, Storage, TensorImpl, Ten
 use super::stream::STREAM;
 use super::views::{lock, par_chunks, par_rows, par_rows2};
 use crate::isa::{Baseline, Level, level};
-use crate::simd::{Arith, Floating, Ordered};
+use crate::simd::{Arith, Floating, Number, Ordered};
 use crate::{elementwise, with_level};
 
 elementwise! {
@@ -17,6 +17,7 @@ elementwise! {
     fn both<>(a: f32) -> (f32, i32) { (a * 2.0, a as i32) }
     fn scaled<T: Floating>(a: T, b: T; scale: T::Op) -> T { T::down(a.up().mul(scale).add(b.up())) }
     fn above<T: Ordered>(a: T, b: T) -> Bool { Bool::new(a.up() > b.up()) }
+    fn sum<T: Number>(a: T, b: T) -> T { T::down(a.up().add(b.up())) }
     fn twice_c<>(a: tensor_core::Complex64) -> tensor_core::Complex64 { a + a }
 }
 
@@ -170,6 +171,82 @@ fn broadcasts_of_halves_of_any_width() {
             }
         }
     }
+}
+
+/// `a + b` of any layouts against one element at a time, also into a transposed output and onto `a` itself. Elements count up.
+fn check_sum<T: Number + bytemuck::Pod + PartialEq + std::fmt::Debug>(sizes: &[i64], a: &[i64], b: &[i64]) {
+    let count = |n: usize| (0..n).map(|i| T::from_scalar(Scalar::Int((i % 61) as i64))).collect::<Vec<T>>();
+    let reach = |strides: &[i64]| 1 + sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum::<i64>() as usize;
+    let over = |strides: &[i64]| view(&Storage::from_vec(count(reach(strides) + 3)), T::DTYPE, sizes, strides, 3);
+    let (x, y) = (over(a), over(b));
+    let expected: Vec<T> =
+        values::<T>(&x).iter().zip(&values::<T>(&y)).map(|(x, y)| T::down(x.up().add(y.up()))).collect();
+    let dense = strides::contiguous(sizes);
+    let turned: Vec<i64> =
+        strides::contiguous(&sizes.iter().rev().copied().collect::<Vec<_>>()).iter().rev().copied().collect();
+    for out in [over(&dense), over(&turned), x.clone()] {
+        let iter = IterConfig::binary_op(Some(&out), &x, &y).build().unwrap();
+        with_level!(I => sum::<I, T>(&iter)).unwrap();
+        assert_eq!(values::<T>(&out), expected, "{sizes:?} of strides {a:?} and {b:?} into {:?}", out.strides());
+    }
+}
+
+#[test]
+fn rows_and_columns_are_broadcast_at_every_width() {
+    for cols in [2i64, 5, 20, 63, 100, 133, 333, 600, 1030] {
+        for rows in [2i64, 9, 70] {
+            let dense = [3 * rows * cols, cols, 1];
+            check_sum::<f32>(&[2, rows, cols], &dense, &[0, 0, 1]);
+            check_sum::<f32>(&[2, rows, cols], &dense, &[rows, 1, 0]);
+            check_sum::<f64>(&[1, rows, cols], &dense, &[0, 0, 1]);
+            check_sum::<i16>(&[1, rows, cols], &dense, &[rows, 1, 0]);
+            check_sum::<u8>(&[1, rows, cols], &dense, &[rows, 0, 1]);
+            check_sum::<tensor_core::Complex64>(&[2, rows, cols], &dense, &[0, 1, 0]);
+        }
+    }
+}
+
+#[test]
+fn operands_that_lie_across_are_walked_in_tiles() {
+    for [rows, cols] in [[2i64, 300], [16, 64], [37, 150], [130, 20], [700, 90]] {
+        let (dense, across) = ([rows * cols, cols, 1], [rows * cols + 1, 1, rows]);
+        check_sum::<u8>(&[2, rows, cols], &dense, &across);
+        check_sum::<i16>(&[2, rows, cols], &dense, &across);
+        check_sum::<f32>(&[2, rows, cols], &dense, &across);
+        check_sum::<f32>(&[2, rows, cols], &dense, &[0, 1, 2 * rows]);
+        check_sum::<f64>(&[2, rows, cols], &across, &across);
+        check_sum::<tensor_core::Complex64>(&[2, rows, cols], &dense, &across);
+    }
+}
+
+#[test]
+fn strided_elements_are_laid_side_by_side() {
+    for step in [2i64, 3, 4, 5, 8] {
+        for cols in [7i64, 64, 333, 1100] {
+            let strides = [cols * step + 1, step];
+            check_sum::<u8>(&[5, cols], &strides, &strides);
+            check_sum::<i16>(&[5, cols], &strides, &strides);
+            check_sum::<f32>(&[5, cols], &strides, &[cols, 1]);
+            check_sum::<f64>(&[5, cols], &strides, &strides);
+            check_sum::<tensor_core::Complex64>(&[2, cols], &strides, &strides);
+        }
+    }
+}
+
+#[test]
+fn large_transposed_outputs_are_written_whole() {
+    let (rows, cols) = (2050i64, 2061i64);
+    assert!((rows * cols) as usize * 4 > STREAM);
+    let n = (rows * cols) as usize;
+    let x = view(&Storage::from_vec(ramp(n)), DType::F32, &[rows, cols], &[1, rows], 0);
+    let storage = Storage::from_vec(vec![-7f32; n + 9]);
+    run(&view(&storage, DType::F32, &[rows, cols], &[cols, 1], 5), &x, &x, 1.0).unwrap();
+    let all = values::<f32>(&view(&storage, DType::F32, &[n as i64 + 9], &[1], 0));
+    let (before, rest) = all.split_at(5);
+    let (written, after) = rest.split_at(n);
+    assert!(before.iter().chain(after).all(|&v| v == -7.0));
+    let (rows, cols) = (rows as usize, cols as usize);
+    assert!(written.iter().enumerate().all(|(i, &v)| v == 2.0 * ((i % cols * rows + i / cols) as f32 - 3.0)));
 }
 
 #[test]
