@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::geometry::{Layout, Plan, Results};
+use super::geometry::{Grid, Layout, Plan, Results};
 use super::lanes::{Row, copy_lines, positions_tile, with_tile};
 use super::{BLOCK, Conv, MatMut, divisor};
 use crate::isa::Isa;
@@ -228,7 +228,10 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
                 (results, rows)
             })
             .collect();
-        let pitch = layout.positions().next_multiple_of(L);
+        // Sums of one channel alone wait for their elements, and these come sooner side by side.
+        let lines = if plan.outs > 1 { layout.by_lines(L) } else { None };
+        let all = layout.positions().next_multiple_of(L);
+        let pitch = lines.map_or(all, |lines| lines.closely().len());
         scratch::with(
             layout.len(plan.ins, L) + M * pitch,
             #[inline(always)]
@@ -243,15 +246,15 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
                         let valid = width.min(begin + plan.outs - at);
                         let bias = bias.map_or(&[][..], |bias| &bias[at..at + valid]);
                         for (results, rows) in &passes {
-                            let positions = layout.positions();
+                            let made = (&mut *sums, pitch);
                             match width {
-                                1 => panel::<I, T, 1, 8, L>(bias, w, rows, x, positions, sums, pitch),
-                                4 => panel::<I, T, 4, N, L>(bias, w, rows, x, positions, sums, pitch),
-                                _ => panel::<I, T, M, N, L>(bias, w, rows, x, positions, sums, pitch),
+                                1 => panel::<I, T, 1, 8, L>(bias, w, rows, x, lines, made),
+                                4 => panel::<I, T, 4, N, L>(bias, w, rows, x, lines, made),
+                                _ => panel::<I, T, M, N, L>(bias, w, rows, x, lines, made),
                             }
                             for m in 0..valid {
                                 let to = (at + m - own.start, depth * plane);
-                                emit(results, &sums[m * pitch..], place, to, &mut out);
+                                emit(results, lines, &sums[m * pitch..], place, to, &mut out);
                             }
                         }
                         at += valid;
@@ -262,31 +265,50 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     }
 }
 
-/// The sums of a panel of channels at all positions; channels without a bias have none.
+/// The sums of a panel of channels at all positions, or at those of the lines alone; channels without a bias have none.
 #[inline(always)]
 fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     bias: &[T],
     w: &[T],
     rows: &[Row],
     x: &[T],
-    positions: usize,
-    out: &mut [T],
-    pitch: usize,
+    lines: Option<Grid>,
+    (out, pitch): (&mut [T], usize),
 ) {
     let w = w.as_chunks::<M>().0;
     let mut start = [T::ZERO; M];
     start[..bias.len()].copy_from_slice(bias);
-    let end = positions.next_multiple_of(L);
     // Where no plane of the depth is met there are neither rows nor elements.
     let x = |at: usize| x.get(at..).unwrap_or_default();
-    let mut at = 0;
-    while at + N * L <= end {
-        positions_tile::<I, T, M, N, L>(start, w, rows, x(at), &mut out[at..], pitch);
-        at += N * L;
-    }
-    while at < end {
-        positions_tile::<I, T, M, 1, L>(start, w, rows, x(at), &mut out[at..], pitch);
-        at += L;
+    let Some(grid) = lines else {
+        let mut at = 0;
+        while at + N * L <= pitch {
+            positions_tile::<I, T, M, N, L>(start, w, rows, x(at), (&mut out[at..], pitch), [L, L]);
+            at += N * L;
+        }
+        while at < pitch {
+            positions_tile::<I, T, M, 1, L>(start, w, rows, x(at), (&mut out[at..], pitch), [L, L]);
+            at += L;
+        }
+        return;
+    };
+    // Vectors below each other.
+    let apart = [grid.pitch, grid.n];
+    for image in 0..grid.images {
+        for col in (0..grid.n).step_by(L) {
+            let mut i = 0;
+            while i < grid.lines {
+                let (x, out) =
+                    (x(image * grid.image + i * grid.pitch + col), &mut out[(image * grid.lines + i) * grid.n + col..]);
+                if i + N <= grid.lines {
+                    positions_tile::<I, T, M, N, L>(start, w, rows, x, (out, pitch), apart);
+                    i += N;
+                } else {
+                    positions_tile::<I, T, M, 1, L>(start, w, rows, x, (out, pitch), apart);
+                    i += 1;
+                }
+            }
+        }
     }
 }
 
@@ -294,22 +316,24 @@ fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
 #[inline(always)]
 fn emit<T: Conv>(
     results: &Results<'_>,
+    lines: Option<Grid>,
     sums: &[T],
     place: &Place,
     (channel, plane): (usize, usize),
     out: &mut MatMut<'_, T>,
 ) {
-    let grid = results.grid();
+    let (grid, [first, down, step]) = (results.grid(), results.places());
+    let from = lines.map_or(grid, Grid::closely);
     for image in 0..grid.images {
-        let (out, sums) = (place.at(out, image, channel, plane + grid.first), &sums[image * grid.image..]);
-        if grid.step == 1 {
-            copy_lines((out, grid.down), (sums, grid.pitch), grid.lines, grid.n);
+        let (out, sums) = (place.at(out, image, channel, plane + first), &sums[image * from.image..]);
+        if step == 1 {
+            copy_lines((out, down), (sums, from.pitch), grid.lines, grid.n);
             continue;
         }
         for i in 0..grid.lines {
-            let (out, sums) = (&mut out[i * grid.down..], &sums[i * grid.pitch..][..grid.n]);
+            let (out, sums) = (&mut out[i * down..], &sums[i * from.pitch..][..grid.n]);
             for j in 0..sums.len() {
-                out[j * grid.step] = sums[j];
+                out[j * step] = sums[j];
             }
         }
     }

@@ -249,6 +249,20 @@ impl<'a> Layout<'a> {
         ((self.images - 1) * self.lines.pitch + self.lines.results - 1) * self.cols.pitch + self.cols.results
     }
 
+    /// The lines of results one by one, where vectors of `lanes` fill them so well that they are fewer than those of all
+    /// positions; they lie closely then, in whole vectors.
+    pub fn by_lines(&self, lanes: usize) -> Option<Grid> {
+        let (lines, width) = (self.lines.results, self.cols.results.next_multiple_of(lanes));
+        let fewer = self.images * lines * width < self.positions().next_multiple_of(lanes);
+        fewer.then(|| Grid {
+            images: self.images,
+            lines,
+            n: width,
+            image: self.lines.pitch * self.cols.pitch,
+            pitch: self.cols.pitch,
+        })
+    }
+
     /// Lays some channels of the source out, counted over all groups, from image `first` on. What is left of `out` is zero.
     #[inline(always)]
     pub fn gather<T: Copy>(&self, source: &[T], first: usize, channels: Range<usize>, zero: T, out: &mut [T]) {
@@ -354,38 +368,38 @@ impl Results<'_> {
         (starts, length)
     }
 
-    /// How the results lie.
+    /// How the results lie among the positions.
     #[inline(always)]
     pub fn grid(&self) -> Grid {
         let (lines, cols) = (&self.layout.lines, &self.layout.cols);
+        let [(_, count), (_, n)] = self.made();
+        let (images, image) = (self.layout.images, lines.pitch * cols.pitch);
+        Grid { images, lines: count, n, image, pitch: cols.pitch }
+    }
+
+    /// Where they lie in a plane of what comes out: the first one, from a line to the next, from a result to the next.
+    #[inline(always)]
+    pub fn places(&self) -> [usize; 3] {
         let [_, height, width] = &self.layout.plan.axes;
-        let [(line, count), (col, n)] = self.made();
-        Grid {
-            images: self.layout.images,
-            lines: count,
-            n,
-            first: line * width.out + col,
-            down: height.step * width.out,
-            step: width.step,
-            image: lines.pitch * cols.pitch,
-            pitch: cols.pitch,
-        }
+        let [(line, _), (col, _)] = self.made();
+        [line * width.out + col, height.step * width.out, width.step]
     }
 
     /// Calls `f(image, first, step, n, position)` for the lines of results: `n` elements of a plane of what comes out, from
     /// `first` on, and where the first of them lies among the positions.
     #[inline(always)]
     pub fn lines(&self, mut f: impl FnMut(usize, usize, usize, usize, usize)) {
-        let grid = self.grid();
+        let (grid, [first, down, step]) = (self.grid(), self.places());
         for image in 0..grid.images {
             for i in 0..grid.lines {
-                f(image, grid.first + i * grid.down, grid.step, grid.n, image * grid.image + i * grid.pitch);
+                f(image, first + i * down, step, grid.n, image * grid.image + i * grid.pitch);
             }
         }
     }
 }
 
-/// The results of a phase: in a plane of what comes out, and among the positions.
+/// Lines of results among positions.
+#[derive(Clone, Copy)]
 pub struct Grid {
     /// how many images
     pub images: usize,
@@ -393,14 +407,20 @@ pub struct Grid {
     pub lines: usize,
     /// results of a line
     pub n: usize,
-    /// the first of them in the plane
-    pub first: usize,
-    /// from a line of the plane to the next
-    pub down: usize,
-    /// from a result to the next in the plane
-    pub step: usize,
     /// positions of an image
     pub image: usize,
     /// positions of a line
     pub pitch: usize,
+}
+
+impl Grid {
+    /// The same lines without anything in between.
+    pub fn closely(self) -> Self {
+        Self { image: self.lines * self.n, pitch: self.n, ..self }
+    }
+
+    /// Positions of all images.
+    pub fn len(&self) -> usize {
+        self.images * self.image
+    }
 }

@@ -100,27 +100,27 @@ pub struct Row {
     pub at: u32,
 }
 
-/// `out[m * pitch + j] = bias[m] + sum_r w[r.weight][m] * x[r.at + j]` for `M` rows and `N` vectors of `L`.
+/// `out[m * pitch + n * to + j] = bias[m] + sum_r w[r.weight][m] * x[r.at + n * from + j]` for `M` rows and `N` vectors of `L`, which
+/// are `[from, to]` apart.
 #[inline(always)]
 pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     bias: [T; M],
     w: &[[T; M]],
     rows: &[Row],
     x: &[T],
-    out: &mut [T],
-    pitch: usize,
+    (out, pitch): (&mut [T], usize),
+    [from, to]: [usize; 2],
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
     for row in rows {
-        let (w, x) = (&w[row.weight as usize], x[row.at as usize..][..N * L].as_chunks::<L>().0);
+        let (w, x) = (&w[row.weight as usize], &x[row.at as usize..][..(N - 1) * from + L]);
         let mut vectors = [Lanes::ZERO; N];
-        each!(n < N => vectors[n] = Lanes(x[n]));
+        each!(n < N => vectors[n] = Lanes(x[n * from..].as_chunks::<L>().0[0]));
         each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], vectors[n])));
     }
-    each!(m < M => if let Some(out) = out.get_mut(m * pitch..).and_then(|out| out.get_mut(..N * L)) {
-        let out = out.as_chunks_mut::<L>().0;
-        each!(n < N => out[n] = sums[m][n].mul_accumulate::<I>(T::ONE, Lanes([bias[m]; L])).0);
-    });
+    each!(m < M => each!(n < N => if let Some(out) = out.get_mut(m * pitch + n * to..).and_then(|out| out.first_chunk_mut()) {
+        *out = sums[m][n].mul_accumulate::<I>(T::ONE, Lanes([bias[m]; L])).0;
+    }));
 }
 
 /// `sums[r.weight][j] += sum_p x[r.at + p] * y[p][j]` for up to `M` rows and `N` vectors of `L`, over the positions `p` of the
