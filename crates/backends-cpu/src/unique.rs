@@ -3,53 +3,53 @@
 use std::cmp::Ordering;
 
 use tensor_aten::Tensor;
-use tensor_core::{Device, Result};
+use tensor_core::strides::Dims;
+use tensor_core::{DType, Device, Element, Result};
 
+use crate::indexing::Marks;
 use crate::isa::Baseline;
+use crate::loops::scratch;
 use crate::loops::views::{lock, par_chunks};
 use crate::parallel::GRAIN;
-use crate::sorting::keys::{Key, Pair, pair};
-use crate::sorting::{check_length, radix};
+use crate::sorting::check_length;
+use crate::sorting::keys::Key;
+use crate::sorting::radix::sort_row;
+use crate::with_level;
 
 /// The rows (n, m) of `x` in order, by their numbers.
-fn order<T: Key>(x: &[T], m: usize) -> Result<Vec<usize>> {
-    let n = x.len() / m;
-    if m == 1 {
-        return radix::with_pairs(2 * n, |memory: &mut [T::Pair]| {
-            let (pairs, scratch) = memory.split_at_mut(n);
-            par_chunks::<Baseline, T::Pair>(pairs, GRAIN, |start, pairs| {
-                for (i, to) in pairs.iter_mut().enumerate() {
-                    *to = pair(x[start + i], T::LEAST, start + i);
-                }
-            });
-            radix::sort(pairs, scratch, T::WIDTH);
-            pairs.iter().map(|pair| pair.index()).collect()
-        });
-    }
+fn order<T: Key>(x: &[T], m: usize) -> Vec<usize> {
+    let n = x.len() / m.max(1);
     let row = |i: usize| x[i * m..(i + 1) * m].iter().map(|x| x.bits());
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&a, &b| match row(a).cmp(row(b)) {
         Ordering::Equal => a.cmp(&b),
         other => other,
     });
-    Ok(order)
+    order
 }
 
-fn vector(values: Vec<i64>) -> Result<Tensor> {
+/// A new vector of `n` elements that `f` fills. From the allocator that keeps large blocks.
+fn vector<T: Element>(n: usize, f: impl FnOnce(&mut [T])) -> Result<Tensor> {
+    let out = Tensor::new_dense(&[n as i64], T::DTYPE, Device::CPU)?;
+    lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(f);
+    Ok(out)
+}
+
+fn from_vec<T: Element>(values: Vec<T>) -> Result<Tensor> {
     let n = values.len() as i64;
     Tensor::from_vec(values, &[n])
 }
 
 /// Distinct elements, the number of the one that each element is, and how often each occurs.
-type Found<T> = (Vec<T>, Vec<i64>, Vec<i64>);
+type Found = [Tensor; 3];
 
 /// The sorted distinct elements, by counting those of each key; `None` where keys lie too far from each other, or do not
 /// tell what their elements are.
-fn counted<T: Key>(x: &[T]) -> Option<Found<T>> {
+fn counted<T: Key>(x: &[T]) -> Result<Option<Found>> {
     let key = |x: T| -> u64 { x.bits().into() };
     let (low, high) = x.iter().fold((u64::MAX, 0), |(low, high), &x| (low.min(key(x)), high.max(key(x))));
-    if high.checked_sub(low)? >= x.len() as u64 {
-        return None;
+    if high.checked_sub(low).is_none_or(|span| span >= x.len() as u64) {
+        return Ok(None);
     }
     let place = |x: T| (key(x) - low) as usize;
     let mut all = vec![0i64; (high - low) as usize + 1];
@@ -59,30 +59,75 @@ fn counted<T: Key>(x: &[T]) -> Option<Found<T>> {
         if *number > 0 {
             counts.push(*number);
             *number = values.len() as i64;
-            values.push(T::of_bits(low + k as u64)?);
+            let Some(value) = T::of_bits(low + k as u64) else { return Ok(None) };
+            values.push(value);
         }
     }
-    let mut inverse = vec![0; x.len()];
-    par_chunks::<Baseline, i64>(&mut inverse, GRAIN, |start, inverse| {
-        inverse.iter_mut().zip(&x[start..]).for_each(|(number, &x)| *number = all[place(x)]);
-    });
-    Some((values, inverse, counts))
+    let inverse = vector(x.len(), |inverse: &mut [i64]| {
+        par_chunks::<Baseline, i64>(inverse, GRAIN, |start, inverse| {
+            inverse.iter_mut().zip(&x[start..]).for_each(|(number, &x)| *number = all[place(x)]);
+        });
+    })?;
+    Ok(Some([from_vec(values)?, inverse, from_vec(counts)?]))
 }
 
-/// The elements that differ from the one before.
-fn runs<T: Key>(x: &[T]) -> Found<T> {
+/// The elements that differ from the one before; those of a sorted row have the numbers `order` in the whole.
+fn runs<T: Key>(x: &[T], order: Option<&[i64]>) -> Result<Found> {
     let n = x.len();
-    let (mut firsts, mut inverse, mut next) = (vec![0; n], vec![0; n], 0);
-    for (i, &value) in x.iter().enumerate() {
-        // Without a branch that data decides: what is no first one is written over.
-        firsts[next] = i;
-        next += usize::from(i == 0 || x[i - 1].bits() != value.bits() || value.is_nan());
-        inverse[i] = next as i64 - 1;
-    }
-    firsts.truncate(next);
-    let ends = firsts.iter().skip(1).copied().chain([n]);
-    let counts = firsts.iter().zip(ends).map(|(&first, end)| (end - first) as i64).collect();
-    (firsts.iter().map(|&i| x[i]).collect(), inverse, counts)
+    let marks = scratch::with(n, |differs: &mut [u8]| {
+        with_level!(I => par_chunks::<I, u8>(
+            differs,
+            GRAIN,
+            #[inline(always)]
+            |start, differs| {
+                let x = &x[start.saturating_sub(1)..start + differs.len()];
+                if start == 0 {
+                    differs[0] = 1;
+                }
+                let differs = if start == 0 { &mut differs[1..] } else { differs };
+                for i in 0..differs.len() {
+                    let value = x[i + 1];
+                    differs[i] = u8::from((x[i].bits() != value.bits()) | value.is_nan());
+                }
+            },
+        ));
+        Marks::new(differs)
+    });
+    let found = marks.count();
+    let inverse = vector(n, |inverse: &mut [i64]| match order {
+        None => marks.ranks(inverse),
+        Some(order) => scratch::with(n, |ranks: &mut [i64]| {
+            marks.ranks(ranks);
+            order.iter().zip(ranks).for_each(|(&i, rank)| inverse[i as usize] = *rank);
+        }),
+    })?;
+    let counts = vector(found, |counts: &mut [i64]| {
+        scratch::with(found, |firsts: &mut [i64]| {
+            marks.numbers(firsts);
+            par_chunks::<Baseline, i64>(counts, GRAIN, |start, counts| {
+                for (i, count) in counts.iter_mut().enumerate() {
+                    let end = firsts.get(start + i + 1).map_or(n as i64, |&end| end);
+                    *count = end - firsts[start + i];
+                }
+            });
+        })
+    })?;
+    Ok([marks.select(x)?, inverse, counts])
+}
+
+/// The sorted distinct elements.
+fn sorted<T: Key>(x: &[T]) -> Result<Found> {
+    let n = x.len() as i64;
+    let values = Tensor::new_dense(&[n], T::DTYPE, Device::CPU)?;
+    let order = Tensor::new_dense(&[n], DType::I64, Device::CPU)?;
+    let locked = lock(&[], &[values.as_impl(), order.as_impl()])?;
+    let (mut values, mut order) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
+    values.with_dense(|values| {
+        order.with_dense(|order| {
+            sort_row(values, order, x, false)?;
+            runs(values, Some(order))
+        })
+    })
 }
 
 /// The distinct rows of `x` (n, m), sorted, or as they follow each other if `consecutive`: (u, m); the number of the row that
@@ -94,13 +139,17 @@ pub fn unique<T: Key>(x: &Tensor, consecutive: bool) -> Result<[Tensor; 3]> {
     check_length::<T>(n)?;
     let x = view.dense();
     if m == 1 && n > 0 {
-        let found = if consecutive { Some(runs(&x)) } else { counted(&x) };
-        if let Some((values, inverse, counts)) = found {
-            let u = values.len() as i64;
-            return Ok([Tensor::from_vec(values, &[u, 1])?, vector(inverse)?, vector(counts)?]);
-        }
+        let [values, inverse, counts] = match consecutive {
+            true => runs(&x, None)?,
+            false => match counted(&x)? {
+                Some(found) => found,
+                None => sorted(&x)?,
+            },
+        };
+        let column = values.view_of_storage(Dims::from_slice(&[values.numel(), 1]), Dims::from_slice(&[1, 1]), 0)?;
+        return Ok([column, inverse, counts]);
     }
-    let order = if consecutive || n == 0 { (0..n).collect() } else { order(&x, m)? };
+    let order = if consecutive || n == 0 { (0..n).collect() } else { order(&x, m) };
     let row = |i: usize| &x[i * m..(i + 1) * m];
     let equal = |a: &[T], b: &[T]| a.iter().zip(b).all(|(a, b)| a.bits() == b.bits() && !a.is_nan());
     let (mut inverse, mut counts, mut firsts) = (vec![0; n], Vec::new(), Vec::new());
@@ -122,7 +171,7 @@ pub fn unique<T: Key>(x: &Tensor, consecutive: bool) -> Result<[Tensor; 3]> {
             to.copy_from_slice(row(i));
         }
     });
-    Ok([rows, vector(inverse)?, vector(counts)?])
+    Ok([rows, from_vec(inverse)?, from_vec(counts)?])
 }
 
 #[cfg(test)]

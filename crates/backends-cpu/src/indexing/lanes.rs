@@ -13,6 +13,7 @@ use crate::isa::{Baseline, Isa};
 use crate::loops::tiles::par_tiles;
 use crate::loops::views::{Dense, lock, par_chunks, par_rows};
 use crate::parallel::GRAIN;
+use crate::rows::{piece, piece_mut};
 use crate::simd::{Arith, Number, Ordered, Real};
 use crate::with_level;
 
@@ -72,7 +73,8 @@ pub fn gather<T: Element>(
                     return wrong.store(true, Ordering::Relaxed);
                 }
                 let mut walk = Walk::new(&sizes[..last], [&others[..last]], start / cols);
-                for (out, index) in part.chunks_exact_mut(cols).zip(index.chunks_exact(cols)) {
+                for row in 0..part.len().checked_div(cols).unwrap_or(0) {
+                    let (out, index) = (piece_mut(part, row, cols), piece(index, row, cols));
                     gather_row(out, &x[walk.at[0]..], index, along, step);
                     walk.step();
                 }
@@ -85,12 +87,29 @@ pub fn gather<T: Element>(
 /// `out[k] = x[k * along + index[k] * step]`
 #[inline(always)]
 fn gather_row<T: Element>(out: &mut [T], x: &[T], index: &[i64], along: usize, step: usize) {
-    let row = out.iter_mut().zip(index);
+    let n = out.len();
+    let index = &index[..n];
     match (along, step) {
-        (0, 1) => row.for_each(|(out, &i)| *out = x[i as usize]),
-        (0, _) => row.for_each(|(out, &i)| *out = x[i as usize * step]),
-        (1, _) => row.enumerate().for_each(|(k, (out, &i))| *out = x[k + i as usize * step]),
-        _ => row.enumerate().for_each(|(k, (out, &i))| *out = x[k * along + i as usize * step]),
+        (0, 1) => {
+            for k in 0..n {
+                out[k] = x[index[k] as usize];
+            }
+        }
+        (0, _) => {
+            for k in 0..n {
+                out[k] = x[index[k] as usize * step];
+            }
+        }
+        (1, _) => {
+            for k in 0..n {
+                out[k] = x[k + index[k] as usize * step];
+            }
+        }
+        _ => {
+            for k in 0..n {
+                out[k] = x[k * along + index[k] as usize * step];
+            }
+        }
     }
 }
 
@@ -247,22 +266,40 @@ impl<T: Number> Scatter<'_, T> {
         mut put: impl FnMut(usize, usize, T),
     ) {
         if let ([place], 1) = (places, cols) {
-            let index = self.index[first + rows.start..first + rows.end].iter();
-            return match &self.src {
-                Source::Each(src) => {
-                    index.zip(&src[first + rows.start..]).for_each(|(&i, &value)| put(i as usize, *place, value));
-                }
-                Source::One(value) => index.for_each(|&i| put(i as usize, *place, *value)),
-            };
+            let at = first + rows.start;
+            return self.run_at(
+                at,
+                rows.len(),
+                #[inline(always)]
+                |_, i, value| put(i, *place, value),
+            );
         }
         for row in rows {
             let at = first + row * cols + begin;
-            let to = self.index[at..at + places.len()].iter().zip(places);
-            match &self.src {
-                Source::Each(src) => {
-                    to.zip(&src[at..]).for_each(|((&i, &place), &value)| put(i as usize, place, value));
+            self.run_at(
+                at,
+                places.len(),
+                #[inline(always)]
+                |k, i, value| put(i, places[k], value),
+            );
+        }
+    }
+
+    /// Calls `put(k, index, value)` for the `k`-th one of `n` elements from number `at` on.
+    #[inline(always)]
+    fn run_at(&self, at: usize, n: usize, mut put: impl FnMut(usize, usize, T)) {
+        let index = &self.index[at..][..n];
+        match &self.src {
+            Source::Each(src) => {
+                let src = &src[at..][..n];
+                for k in 0..n {
+                    put(k, index[k] as usize, src[k]);
                 }
-                Source::One(value) => to.for_each(|(&i, &place)| put(i as usize, place, *value)),
+            }
+            Source::One(value) => {
+                for (k, &i) in index.iter().enumerate() {
+                    put(k, i as usize, *value);
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use tensor_aten::Tensor;
 use tensor_core::strides::Dims;
 use tensor_core::{Bool, DType, Device, Element, Result, check};
 
-use crate::isa::Isa;
+use crate::isa::{Baseline, Isa};
 use crate::loops::tiles::par_tiles;
 use crate::loops::views::{lock, par_chunks};
 use crate::parallel::GRAIN;
@@ -20,7 +20,7 @@ const CHUNK: usize = 256;
 const ELEMENTS: usize = CHUNK * WORD;
 
 /// The marks of elements, as bits.
-struct Marks {
+pub(crate) struct Marks {
     words: Vec<u64>,
     /// how many are marked before each chunk, and in all
     starts: Vec<usize>,
@@ -28,7 +28,7 @@ struct Marks {
 
 impl Marks {
     /// Marks what is not zero.
-    fn new<T: Number>(x: &[T]) -> Self {
+    pub(crate) fn new<T: Number>(x: &[T]) -> Self {
         let mut words = vec![0; x.len().div_ceil(WORD)];
         let mut starts = vec![0];
         with_level!(I => {
@@ -68,7 +68,7 @@ impl Marks {
     }
 
     /// How many are marked.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
 
@@ -76,6 +76,48 @@ impl Marks {
     #[inline(always)]
     fn chunk(&self, k: usize) -> &[u64] {
         &self.words[k * CHUNK..self.words.len().min((k + 1) * CHUNK)]
+    }
+
+    /// The marked ones of as many elements, as a vector.
+    pub(crate) fn select<T: Element>(&self, x: &[T]) -> Result<Tensor> {
+        let out = Tensor::new_dense(&[self.count() as i64], T::DTYPE, Device::CPU)?;
+        lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(|out| {
+            with_level!(I => par_tiles::<I, T>(
+                out,
+                [1, 1],
+                &self.starts,
+                ELEMENTS,
+                #[inline(always)]
+                |_, k, mut tile| compress::<I, T>(tile.row(0), &x[k * ELEMENTS..], self.chunk(k)),
+            ));
+        });
+        Ok(out)
+    }
+
+    /// The numbers of the marked elements.
+    pub(crate) fn numbers(&self, out: &mut [i64]) {
+        with_level!(I => par_tiles::<I, i64>(
+            out,
+            [1, 1],
+            &self.starts,
+            ELEMENTS,
+            #[inline(always)]
+            |_, k, mut tile| compress_numbers::<I>(tile.row(0), (k * ELEMENTS) as i64, self.chunk(k)),
+        ));
+    }
+
+    /// How many are marked up to each element, less one.
+    pub(crate) fn ranks(&self, out: &mut [i64]) {
+        par_chunks::<Baseline, i64>(out, ELEMENTS, |start, out| {
+            let k = start / ELEMENTS;
+            let mut rank = self.starts[k] as i64 - 1;
+            for (out, &word) in out.chunks_mut(WORD).zip(self.chunk(k)) {
+                for (i, out) in out.iter_mut().enumerate() {
+                    rank += (word >> i & 1) as i64;
+                    *out = rank;
+                }
+            }
+        });
     }
 }
 
@@ -149,19 +191,7 @@ fn divide(quotients: &mut [i64], left: &mut [f64], step: f64) {
 /// The elements of `x` that `mask`, of the same shape, chooses, as a vector.
 pub fn masked_select<T: Element>(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let locked = lock(&[x.as_impl(), mask.as_impl()], &[])?;
-    let (x, marks) = (locked.read::<T>(0)?.dense(), Marks::new(&locked.read::<Bool>(1)?.dense()));
-    let out = Tensor::new_dense(&[marks.count() as i64], T::DTYPE, Device::CPU)?;
-    lock(&[], &[out.as_impl()])?.write::<T>(0)?.with_dense(|out| {
-        with_level!(I => par_tiles::<I, T>(
-            out,
-            [1, 1],
-            &marks.starts,
-            ELEMENTS,
-            #[inline(always)]
-            |_, k, mut tile| compress::<I, T>(tile.row(0), &x[k * ELEMENTS..], marks.chunk(k)),
-        ));
-    });
-    Ok(out)
+    Marks::new(&locked.read::<Bool>(1)?.dense()).select(&locked.read::<T>(0)?.dense())
 }
 
 /// Replaces the elements of `out` that `mask`, of the same shape, chooses by the elements of `source`, in order.

@@ -12,5 +12,6 @@ mod tests;
 mod walk;
 
 pub use lanes::{gather, scatter, scatter_add, scatter_amax, scatter_amin, scatter_multiply};
+pub(crate) use marks::Marks;
 pub use marks::{masked_scatter, masked_select, nonzero};
 pub use rows::{index, index_put};

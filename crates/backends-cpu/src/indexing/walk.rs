@@ -17,6 +17,9 @@ pub(super) struct Walk<'a, const N: usize> {
     sizes: &'a [i64],
     strides: [&'a [i64]; N],
     index: SmallVec<[i64; 6]>,
+    /// how many steps the last dimension has left, and how far each goes
+    left: i64,
+    pace: [usize; N],
     /// where each of the strides is
     pub at: [usize; N],
 }
@@ -24,7 +27,9 @@ pub(super) struct Walk<'a, const N: usize> {
 impl<'a, const N: usize> Walk<'a, N> {
     /// At element `start`. The shape is not empty.
     pub fn new(sizes: &'a [i64], strides: [&'a [i64]; N], start: usize) -> Self {
-        let mut walk = Self { sizes, strides, index: SmallVec::from_elem(0, sizes.len()), at: [0; N] };
+        let pace = strides.map(|strides| strides.last().map_or(0, |&stride| stride as usize));
+        let index = SmallVec::from_elem(0, sizes.len());
+        let mut walk = Self { sizes, strides, index, left: 0, pace, at: [0; N] };
         let mut rest = start as i64;
         for d in (0..sizes.len()).rev() {
             let i = rest % sizes[d];
@@ -34,17 +39,35 @@ impl<'a, const N: usize> Walk<'a, N> {
                 *at += (i * strides[d]) as usize;
             }
         }
+        walk.left = sizes.last().zip(walk.index.last()).map_or(0, |(size, i)| size - i - 1);
         walk
     }
 
-    /// The index of the element.
+    /// The index of the element that the walk began at.
     pub fn index(&self) -> &[i64] {
         &self.index
     }
 
     /// Moves on to the next element, from the last to the first.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self) {
+        if self.left > 0 {
+            self.left -= 1;
+            for k in 0..N {
+                self.at[k] += self.pace[k];
+            }
+        } else {
+            self.carry();
+        }
+    }
+
+    /// [`Walk::step`] from the end of the last dimension.
+    #[inline(never)]
+    fn carry(&mut self) {
+        if let (Some(i), Some(size)) = (self.index.last_mut(), self.sizes.last()) {
+            *i = size - 1;
+            self.left = size - 1;
+        }
         for d in (0..self.sizes.len()).rev() {
             self.index[d] += 1;
             let wraps = self.index[d] == self.sizes[d];

@@ -20,6 +20,7 @@ mod drive;
 mod fold;
 mod matrix;
 mod parts;
+pub mod partition;
 mod patch;
 pub mod scratch;
 mod split;

@@ -1,17 +1,33 @@
-//! [`Key`]: elements as unsigned integers of the same order, and [`Pair`]: such an integer with an index.
+//! [`Key`]: elements as unsigned integers of the same order; [`Pair`]: such an integer with an index; [`Ranks`]: the way from
+//! the elements of a row to pairs and back.
 //!
 //! No-numbers are the largest and equal each other; -0 equals 0. A pair is one integer, the key in its high half, so that
 //! pairs of distinct indices are distinct, and their one order is the stable one of their keys.
 
-use std::ops::{BitXor, Not};
+use std::marker::PhantomData;
+use std::ops::{BitOr, BitXor, Not};
 
 use bytemuck::Pod;
 use tensor_core::{Bool, Element, bf16, f16};
 
+use crate::isa::Isa;
+use crate::parallel::{GRAIN, parallel_reduce};
+use crate::with_level;
+
+/// Rows that are not looked through for what their keys share.
+const FEW: usize = 32;
+
 /// An element type with an order.
 pub trait Key: Element {
     /// An unsigned integer as wide as the element.
-    type Bits: Copy + Ord + BitXor<Output = Self::Bits> + Not<Output = Self::Bits> + Into<u64> + Send + Sync;
+    type Bits: Copy
+        + Ord
+        + BitOr<Output = Self::Bits>
+        + BitXor<Output = Self::Bits>
+        + Not<Output = Self::Bits>
+        + Into<u64>
+        + Send
+        + Sync;
     /// The key with an index.
     type Pair: Pair;
     /// How many bits a key has.
@@ -28,6 +44,18 @@ pub trait Key: Element {
     /// True for a no-number.
     fn is_nan(self) -> bool;
 
+    /// True if the element comes after another one in the order; perhaps too if both are no-numbers.
+    #[inline(always)]
+    fn above(self, other: Self) -> bool {
+        self.bits() > other.bits()
+    }
+
+    /// True if the element comes before another one in the order.
+    #[inline(always)]
+    fn below(self, other: Self) -> bool {
+        self.bits() < other.bits()
+    }
+
     /// What is exclusive-ored with keys to turn their order round, or not.
     #[inline(always)]
     fn turn(descending: bool) -> Self::Bits {
@@ -37,7 +65,7 @@ pub trait Key: Element {
 
 /// A key and an index in one integer.
 pub trait Pair: Pod + Ord + Send + Sync {
-    /// A pair; the key has no more bits than half of the integer.
+    /// A pair; of the key the lowest bits, as many as half of the integer has.
     fn new(key: u64, index: usize) -> Self;
     /// The key.
     fn key(self) -> u64;
@@ -113,7 +141,7 @@ impl Key for Bool {
 }
 
 macro_rules! float_keys {
-    ($($ty:ty, $bits:ty, $pair:ty, $infinity:expr;)*) => { $(
+    ($($ty:ty, $bits:ty, $pair:ty, $infinity:expr, {$($more:item)*};)*) => { $(
         impl Key for $ty {
             type Bits = $bits;
             type Pair = $pair;
@@ -142,28 +170,99 @@ macro_rules! float_keys {
             fn is_nan(self) -> bool {
                 self.to_bits() & (<$bits>::MAX >> 1) > $infinity
             }
+            $($more)*
         }
     )* };
 }
 float_keys! {
-    f16, u16, u64, 0x7c00;
-    bf16, u16, u64, 0x7f80;
-    f32, u32, u64, 0x7f80_0000;
-    f64, u64, u128, 0x7ff0_0000_0000_0000;
+    f16, u16, u64, 0x7c00, {};
+    bf16, u16, u64, 0x7f80, {};
+    f32, u32, u64, 0x7f80_0000, {
+        #[inline(always)]
+        fn above(self, other: Self) -> bool { above(self, other) }
+        #[inline(always)]
+        fn below(self, other: Self) -> bool { below(self, other) }
+    };
+    f64, u64, u128, 0x7ff0_0000_0000_0000, {
+        #[inline(always)]
+        fn above(self, other: Self) -> bool { above(self, other) }
+        #[inline(always)]
+        fn below(self, other: Self) -> bool { below(self, other) }
+    };
 }
 
-/// The pair of an element that is turned by [`Key::turn`].
+/// [`Key::above`] by the machine's comparisons.
 #[inline(always)]
-pub fn pair<T: Key>(x: T, turn: T::Bits, index: usize) -> T::Pair {
-    T::Pair::new((x.bits() ^ turn).into(), index)
+#[allow(clippy::eq_op)]
+fn above<T: Copy + PartialOrd>(x: T, other: T) -> bool {
+    (x > other) | (x != x)
 }
 
-/// The element of a pair that [`pair`] made of an element of `x`.
+/// [`Key::below`] by the machine's comparisons.
 #[inline(always)]
-pub fn element<T: Key>(pair: T::Pair, turn: T::Bits, x: &[T]) -> T {
-    let mask: u64 = turn.into();
-    match T::of_bits(pair.key() ^ mask) {
-        Some(element) => element,
-        None => x[pair.index()],
+#[allow(clippy::eq_op)]
+fn below<T: Copy + PartialOrd>(x: T, other: T) -> bool {
+    (x < other) | ((other != other) & (x == x))
+}
+
+/// How the elements of a row become pairs: turned for a falling order, and without high bits that all keys share.
+pub struct Ranks<T> {
+    turn: u64,
+    /// what all turned keys share
+    shared: u64,
+    /// the lowest bits, in which keys differ
+    pub bits: u32,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Key> Ranks<T> {
+    /// Those of any elements.
+    pub fn any(descending: bool) -> Self {
+        Self { turn: T::turn(descending).into(), shared: 0, bits: T::WIDTH, _elements: PhantomData }
+    }
+
+    /// Those of the elements of a row.
+    pub fn of(x: &[T], descending: bool) -> Self {
+        let all = Self::any(descending);
+        if x.len() < FEW {
+            return all;
+        }
+        let first = x[0].bits();
+        let apart = |begin: usize, end: usize| {
+            with_level!(I => I::run(
+                #[inline(always)]
+                || {
+                    let mut apart = T::LEAST;
+                    for x in &x[begin..end] {
+                        apart = apart | (x.bits() ^ first);
+                    }
+                    apart
+                }
+            ))
+        };
+        let apart: u64 = parallel_reduce(x.len(), GRAIN, T::LEAST, apart, |a, b| a | b).into();
+        let bits = u64::BITS - apart.leading_zeros();
+        let low = if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) };
+        Self { shared: (first.into() ^ all.turn) & !low, bits, ..all }
+    }
+
+    /// True if pairs of 64 bits hold what keys of a row of `n` elements differ in.
+    pub fn are_short(&self, n: usize) -> bool {
+        self.bits <= u32::BITS && n <= u32::MAX as usize
+    }
+
+    /// The pair of an element.
+    #[inline(always)]
+    pub fn pair<P: Pair>(&self, x: T, index: usize) -> P {
+        P::new(x.bits().into() ^ self.turn, index)
+    }
+
+    /// The element of a pair that [`Ranks::pair`] made of an element of `x`.
+    #[inline(always)]
+    pub fn element<P: Pair>(&self, pair: P, x: &[T]) -> T {
+        match T::of_bits((self.shared | pair.key()) ^ self.turn) {
+            Some(element) => element,
+            None => x[pair.index()],
+        }
     }
 }

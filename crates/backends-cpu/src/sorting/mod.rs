@@ -8,13 +8,14 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use tensor_aten::Tensor;
 use tensor_core::{Result, check};
 
-use self::keys::{Key, Pair, element, pair};
-use self::radix::with_pairs;
+use self::keys::Key;
+use self::radix::sort_row;
 use crate::isa::Baseline;
-use crate::loops::views::{lock, par_chunks, par_chunks2};
+use crate::loops::views::{lock, par_chunks2};
 use crate::parallel::{GRAIN, get_num_threads};
 
 pub use select::{kthvalue, median, mode, topk};
@@ -42,7 +43,6 @@ pub fn sort<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, descending: b
     let (rows, n) = (view.size(0), view.size(1));
     check_length::<T>(n)?;
     let x = view.dense();
-    let turn = T::turn(descending);
     let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
     values.with_dense(|values| {
         indices.with_dense(|indices| {
@@ -50,52 +50,20 @@ pub fn sort<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, descending: b
                 // Few long rows: each in parallel.
                 for row in 0..rows {
                     let range = row * n..(row + 1) * n;
-                    sort_row(&mut values[range.clone()], &mut indices[range.clone()], &x[range], turn)?;
+                    sort_row(&mut values[range.clone()], &mut indices[range.clone()], &x[range], descending)?;
                 }
                 return Ok(());
             }
-            let grain = rows_per_chunk(n, 32) * n;
-            let scratch = n.max(1);
-            par_chunks2::<Baseline, T, i64>(values, indices, grain, |start, values, indices| {
-                let mut pairs: Vec<T::Pair> = Vec::with_capacity(2 * scratch);
+            let failed = Mutex::new(Ok(()));
+            par_chunks2::<Baseline, T, i64>(values, indices, rows_per_chunk(n, 16) * n, |start, values, indices| {
                 let rows = values.chunks_mut(n).zip(indices.chunks_mut(n)).zip(x[start..].chunks(n));
                 for ((values, indices), x) in rows {
-                    pairs.clear();
-                    pairs.extend(x.iter().enumerate().map(|(i, &x)| pair(x, turn, i)));
-                    pairs.resize(2 * n, T::Pair::new(0, 0));
-                    let (sorted, scratch) = pairs.split_at_mut(n);
-                    radix::sort(sorted, scratch, T::WIDTH);
-                    store(values, indices, sorted, x, turn);
+                    if let Err(error) = sort_row(values, indices, x, descending) {
+                        *failed.lock() = Err(error);
+                    }
                 }
             });
-            Ok(())
+            failed.into_inner()
         })
-    })
-}
-
-/// Writes what sorted pairs stand for.
-#[inline]
-fn store<T: Key>(values: &mut [T], indices: &mut [i64], pairs: &[T::Pair], x: &[T], turn: T::Bits) {
-    for ((value, index), &pair) in values.iter_mut().zip(indices).zip(pairs) {
-        *value = element(pair, turn, x);
-        *index = pair.index() as i64;
-    }
-}
-
-/// Sorts a long row.
-fn sort_row<T: Key>(values: &mut [T], indices: &mut [i64], x: &[T], turn: T::Bits) -> Result<()> {
-    let n = x.len();
-    with_pairs(2 * n, |memory: &mut [T::Pair]| {
-        let (pairs, scratch) = memory.split_at_mut(n);
-        par_chunks::<Baseline, T::Pair>(pairs, GRAIN, |start, pairs| {
-            for (i, to) in pairs.iter_mut().enumerate() {
-                *to = pair(x[start + i], turn, start + i);
-            }
-        });
-        radix::sort(pairs, scratch, T::WIDTH);
-        let pairs = &*pairs;
-        par_chunks2::<Baseline, T, i64>(values, indices, GRAIN, |start, values, indices| {
-            store(values, indices, &pairs[start..], x, turn);
-        });
     })
 }

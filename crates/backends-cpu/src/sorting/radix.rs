@@ -1,22 +1,26 @@
-//! Sorting pairs: by comparisons where there are few, by the digits of their keys where there are many, and in parallel
-//! pieces that are merged where there are very many. Pairs are distinct, so all ways give one order.
+//! Sorting pairs: by comparisons where there are few, by the digits of their keys where there are more; where there are many,
+//! by the highest digit first, whose buckets are sorted each in the nearest cache. Pairs are distinct, so all ways give one
+//! order.
 
 use tensor_aten::Tensor;
 use tensor_core::{DType, Device, Result};
 
-use super::keys::Pair;
-use crate::isa::Baseline;
-use crate::loops::views::{lock, par_chunks, par_chunks2};
-use crate::parallel::{GRAIN, get_num_threads, in_parallel_region};
+use super::keys::{Key, Pair, Ranks};
+use crate::loops::partition::{par_partition, par_ranges3};
+use crate::loops::scratch;
+use crate::loops::views::lock;
+use crate::parallel::{GRAIN, get_num_threads, in_parallel_region, parallel_reduce};
 
-/// Fewer pairs are sorted by comparisons.
-const FEW: usize = 768;
-/// Pairs that are worth a thread.
-const PIECE: usize = 1 << 15;
-/// The bits of a digit.
+/// Pairs beyond which buckets of the highest digit are made: where threads share them, and where one has them all.
+const MANY: [usize; 2] = [1 << 15, 1 << 17];
+/// Pairs from which on digits are wide: tables pay that leave less room in the nearest cache.
+const WIDE: usize = 4096;
+/// Pairs that are worth a pass over a table of digits.
+const PASS: usize = 32;
+/// The bits of a wide digit.
 const DIGIT: u32 = 11;
-/// How many digits there are.
-const DIGITS: usize = 1 << DIGIT;
+/// Pairs of buckets that make a thread's task.
+const TASK: usize = 8192;
 
 /// Calls `f` with `n` pairs of no particular value, from the allocator that keeps large blocks.
 ///
@@ -30,105 +34,143 @@ pub fn with_pairs<P: Pair, R>(n: usize, f: impl FnOnce(&mut [P]) -> R) -> Result
     Ok(words.with_dense(|words| f(bytemuck::cast_slice_mut(words))))
 }
 
-/// Sorts pairs with keys of `width` bits that come in the order of their indices. `scratch` is as long.
-pub fn sort<P: Pair>(pairs: &mut [P], scratch: &mut [P], width: u32) {
-    let n = pairs.len();
-    if n < FEW {
-        return pairs.sort_unstable();
-    }
-    let threads = if in_parallel_region() { 1 } else { get_num_threads().min(n / PIECE) };
-    if threads <= 1 {
-        return by_digits(pairs, scratch, width);
-    }
-    let mut run = n.div_ceil(threads.next_power_of_two());
-    par_chunks2::<Baseline, P, P>(pairs, scratch, run, |_, pairs, scratch| by_digits(pairs, scratch, width));
-    let (mut from, mut to) = (pairs, scratch);
-    let mut swapped = false;
-    while run < n {
-        let source = &*from;
-        par_chunks::<Baseline, P>(to, GRAIN, |start, out| merge_runs(source, run, start, out));
-        (from, to) = (to, from);
-        swapped = !swapped;
-        run *= 2;
-    }
-    if swapped {
-        par_chunks2::<Baseline, P, P>(to, from, GRAIN, |_, to, from| to.copy_from_slice(from));
+/// `values` and `indices` of the sorted elements of a row; equal elements keep their order.
+///
+/// # Errors
+/// When memory for a long row cannot be allocated.
+pub fn sort_row<T: Key>(values: &mut [T], indices: &mut [i64], x: &[T], descending: bool) -> Result<()> {
+    let ranks = Ranks::of(x, descending);
+    if ranks.are_short(x.len()) {
+        sort_by::<T, u64>(values, indices, x, &ranks)
+    } else {
+        sort_by::<T, T::Pair>(values, indices, x, &ranks)
     }
 }
 
-/// Sorts by one digit of the keys after the other, the lowest first.
-fn by_digits<P: Pair>(pairs: &mut [P], scratch: &mut [P], width: u32) {
-    let n = pairs.len();
-    if n < FEW {
-        return pairs.sort_unstable();
+fn sort_by<T: Key, P: Pair>(values: &mut [T], indices: &mut [i64], x: &[T], ranks: &Ranks<T>) -> Result<()> {
+    let n = x.len();
+    let alone = in_parallel_region() || get_num_threads() == 1;
+    if n > MANY[usize::from(alone)] && n <= u32::MAX as usize {
+        return with_pairs(n, |pairs: &mut [P]| {
+            let shift = ranks.bits.saturating_sub(DIGIT);
+            let starts = par_partition(pairs, 1 << DIGIT, |i| ranks.pair(x[i], i), |pair| digit(pair, shift, DIGIT));
+            sort_buckets(values, indices, pairs, &starts, shift, x, ranks)
+        })?;
     }
-    let passes = width.div_ceil(DIGIT) as usize;
-    let digit = |pair: P, pass: usize| (pair.key() >> (pass as u32 * DIGIT)) as usize & (DIGITS - 1);
-    let mut counts = vec![[0u32; DIGITS]; passes];
-    for &pair in pairs.iter() {
-        for (pass, counts) in counts.iter_mut().enumerate() {
-            counts[digit(pair, pass)] += 1;
+    scratch::with(2 * n, |memory: &mut [P]| {
+        let (pairs, scratch) = memory.split_at_mut(n);
+        for i in 0..n {
+            pairs[i] = ranks.pair(x[i], i);
+        }
+        store(values, indices, sort_near(pairs, scratch, ranks.bits), x, ranks);
+    });
+    Ok(())
+}
+
+/// Writes what sorted pairs stand for.
+#[inline]
+pub fn store<T: Key, P: Pair>(values: &mut [T], indices: &mut [i64], pairs: &[P], x: &[T], ranks: &Ranks<T>) {
+    let (values, indices) = (&mut values[..pairs.len()], &mut indices[..pairs.len()]);
+    for i in 0..pairs.len() {
+        values[i] = ranks.element(pairs[i], x);
+        indices[i] = pairs[i].index() as i64;
+    }
+}
+
+/// `width` bits of a key from bit `shift` on.
+#[inline(always)]
+fn digit<P: Pair>(pair: P, shift: u32, width: u32) -> usize {
+    (pair.key() >> shift) as usize & ((1 << width) - 1)
+}
+
+/// Sorts buckets of pairs, in which keys differ in `bits` bits at most, and stores them. Those that hold much of the row are
+/// divided once more, by all threads.
+fn sort_buckets<T: Key, P: Pair>(
+    values: &mut [T],
+    indices: &mut [i64],
+    pairs: &mut [P],
+    starts: &[usize],
+    bits: u32,
+    x: &[T],
+    ranks: &Ranks<T>,
+) -> Result<()> {
+    let large = |range: &[usize]| bits > 0 && range[1] - range[0] > MANY[1].max(x.len() / 8);
+    // Bounds of tasks, and the number of the bucket that each begins with.
+    let (mut bounds, mut firsts) = (vec![0], vec![0]);
+    for (b, range) in starts.windows(2).enumerate() {
+        if large(range) {
+            let own = range[0]..range[1];
+            divide(&mut values[own.clone()], &mut indices[own.clone()], &pairs[own], x, ranks)?;
+        }
+        if range[1] - bounds[bounds.len() - 1] >= TASK || b + 2 == starts.len() {
+            bounds.push(range[1]);
+            firsts.push(b + 1);
         }
     }
-    let (mut from, mut to) = (&mut *pairs, &mut *scratch);
-    let mut swapped = false;
-    for (pass, counts) in counts.iter_mut().enumerate() {
-        if counts[digit(from[0], pass)] as usize == n {
+    par_ranges3(values, indices, pairs, &bounds, |task, values, indices, pairs| {
+        for range in starts[firsts[task]..=firsts[task + 1]].windows(2).filter(|range| !large(range)) {
+            let own = range[0] - bounds[task]..range[1] - bounds[task];
+            scratch::with(own.len(), |scratch: &mut [P]| {
+                let sorted = sort_near(&mut pairs[own.clone()], scratch, bits);
+                store(&mut values[own.clone()], &mut indices[own], sorted, x, ranks);
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Sorts a large bucket.
+fn divide<T: Key, P: Pair>(
+    values: &mut [T],
+    indices: &mut [i64],
+    pairs: &[P],
+    x: &[T],
+    ranks: &Ranks<T>,
+) -> Result<()> {
+    let first = pairs[0].key();
+    let apart = |begin: usize, end: usize| pairs[begin..end].iter().fold(0, |all, pair| all | (pair.key() ^ first));
+    let bits = u64::BITS - parallel_reduce(pairs.len(), GRAIN, 0, apart, |a, b| a | b).leading_zeros();
+    with_pairs(pairs.len(), |parted: &mut [P]| {
+        let shift = bits.saturating_sub(DIGIT);
+        let starts = par_partition(parted, 1 << DIGIT, |i| pairs[i], |pair| digit(pair, shift, DIGIT));
+        sort_buckets(values, indices, parted, &starts, shift, x, ranks)
+    })?
+}
+
+/// Sorts pairs that come in the order of their indices, and whose keys differ in the lowest `bits` bits at most.
+pub fn sort_near<'a, P: Pair>(pairs: &'a mut [P], scratch: &'a mut [P], bits: u32) -> &'a [P] {
+    let n = pairs.len();
+    if n < PASS * bits.div_ceil(u8::BITS) as usize || n > u32::MAX as usize {
+        pairs.sort_unstable();
+        return pairs;
+    }
+    if n < WIDE { by_digits::<P, 256>(pairs, scratch, bits) } else { by_digits::<P, 2048>(pairs, scratch, bits) }
+}
+
+/// Sorts by digits that have up to `D` values, the lowest first.
+fn by_digits<'a, P: Pair, const D: usize>(mut from: &'a mut [P], mut to: &'a mut [P], bits: u32) -> &'a [P] {
+    let n = from.len();
+    let passes = bits.div_ceil(const { D.ilog2() });
+    for pass in 0..passes {
+        let (begin, end) = (pass * bits / passes, (pass + 1) * bits / passes);
+        let digit = |pair: P| digit(pair, begin, end - begin) & (D - 1);
+        let mut next = [0u32; D];
+        for &pair in &*from {
+            next[digit(pair)] += 1;
+        }
+        if next[digit(from[0])] as usize == n {
             continue;
         }
-        let mut next = 0;
-        for count in counts.iter_mut() {
-            next += std::mem::replace(count, next);
+        let mut before = 0;
+        for next in &mut next[..1 << (end - begin)] {
+            before += std::mem::replace(next, before);
         }
-        for &pair in from.iter() {
-            let at = &mut counts[digit(pair, pass)];
-            to[*at as usize] = pair;
-            *at += 1;
+        for &pair in &*from {
+            let next = &mut next[digit(pair)];
+            to[*next as usize] = pair;
+            *next += 1;
         }
         (from, to) = (to, from);
-        swapped = !swapped;
     }
-    if swapped {
-        to.copy_from_slice(from);
-    }
-}
-
-/// The elements from `start` on of the sorted pairs of runs of `source`: runs 2i and 2i + 1 make one.
-fn merge_runs<P: Pair>(source: &[P], run: usize, mut start: usize, mut out: &mut [P]) {
-    while !out.is_empty() {
-        let begin = start / (2 * run) * (2 * run);
-        let middle = (begin + run).min(source.len());
-        let end = (begin + 2 * run).min(source.len());
-        let (head, tail) = out.split_at_mut(out.len().min(end - start));
-        start += head.len();
-        merge(&source[begin..middle], &source[middle..end], start - head.len() - begin, head);
-        out = tail;
-    }
-}
-
-/// The elements `first..` of the merged `a` and `b`, as many as `out` has.
-fn merge<P: Pair>(a: &[P], b: &[P], first: usize, out: &mut [P]) {
-    // How many of the first elements are of `a`.
-    let (mut low, mut high) = (first.saturating_sub(b.len()), first.min(a.len()));
-    while low < high {
-        let middle = (low + high) / 2;
-        if a[middle] < b[first - 1 - middle] {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    let (a, b) = (&a[low..], &b[first - low..]);
-    let (mut i, mut j, mut k) = (0, 0, 0);
-    while i < a.len() && j < b.len() && k < out.len() {
-        let (x, y) = (a[i], b[j]);
-        let other = y < x;
-        out[k] = if other { y } else { x };
-        j += usize::from(other);
-        i += usize::from(!other);
-        k += 1;
-    }
-    let rest = if i < a.len() { &a[i..] } else { &b[j..] };
-    let n = out.len() - k;
-    out[k..].copy_from_slice(&rest[..n]);
+    from
 }

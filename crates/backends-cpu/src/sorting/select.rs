@@ -1,16 +1,17 @@
 //! Elements by their place in the order of a row, without sorting it: the k largest, the k-th, the median; and the most
 //! frequent one.
 
+use parking_lot::Mutex;
 use tensor_aten::Tensor;
 use tensor_core::Result;
 
-use super::keys::{Key, Pair, element, pair};
-use super::{check_length, radix, rows_per_chunk, store};
+use super::keys::{Key, Pair, Ranks};
+use super::radix::{sort_row, store};
+use super::{check_length, rows_per_chunk};
 use crate::isa::{Baseline, Isa};
+use crate::loops::scratch;
 use crate::loops::views::{lock, par_chunks2};
-
-/// Elements that are looked at together.
-const BLOCK: usize = 32;
+use crate::simd::compress::{WORD, word};
 
 /// Leaves the `k` least of some pairs, in no particular order.
 #[inline(never)]
@@ -21,58 +22,84 @@ fn least<P: Pair>(pairs: &mut Vec<P>, k: usize) {
     }
 }
 
-/// The pairs of the elements of a block that are `marked`.
+/// Adds the pairs of the `marked` ones of some elements.
 #[inline(never)]
-fn gather<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], first: usize, turn: T::Bits, mut marked: u32) {
+fn gather<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], first: usize, ranks: &Ranks<T>, mut marked: u64) {
     while marked != 0 {
         let i = marked.trailing_zeros() as usize;
-        pairs.push(pair(x[i], turn, first + i));
+        pairs.push(ranks.pair(x[i], first + i));
         marked &= marked - 1;
     }
 }
 
-/// The largest key of some pairs, turned.
+/// The last element in the order of some pairs.
 #[inline(never)]
-fn bound<T: Key>(pairs: &[T::Pair], x: &[T], turn: T::Bits) -> T::Bits {
-    pairs.iter().max().map_or(!T::LEAST, |pair| x[pair.index()].bits() ^ turn)
+fn bound<T: Key>(pairs: &[T::Pair], x: &[T]) -> Option<T> {
+    pairs.iter().max().map(|pair| x[pair.index()])
+}
+
+/// True if an element comes before a limit in the turned order.
+#[inline(always)]
+fn before<T: Key>(x: T, limit: T, descending: bool) -> bool {
+    if descending { x.above(limit) } else { x.below(limit) }
+}
+
+/// The first block from number `k` on with elements before a limit, and which ones these are. None is in the block past the end.
+#[inline(never)]
+fn search<I: Isa, T: Key>(blocks: &[[T; WORD]], mut k: usize, limit: T, descending: bool) -> (usize, u64) {
+    I::run(
+        #[inline(always)]
+        || {
+            while k < blocks.len() {
+                let (block, mut any) = (&blocks[k], false);
+                for &x in block {
+                    any |= before(x, limit, descending);
+                }
+                if any {
+                    let mut marks = [0; WORD];
+                    for i in 0..WORD {
+                        marks[i] = u8::from(before(block[i], limit, descending));
+                    }
+                    return (k, word::<I>(&marks));
+                }
+                k += 1;
+            }
+            (k, 0)
+        },
+    )
 }
 
 /// The pairs of the `k` first elements of a row's order, in no particular order.
-#[inline(always)]
-fn first<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], k: usize, turn: T::Bits) {
+fn first<I: Isa, T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], k: usize, descending: bool) {
+    let ranks = &Ranks::any(descending);
     pairs.clear();
     // Candidates beyond the k best are few, so that the bound falls soon.
     let (start, room) = (4 * k + 64, k + k / 2 + 32);
     let taken = if 2 * start > x.len() { x.len() } else { start };
-    gather_all(pairs, &x[..taken], turn);
+    gather_all(pairs, &x[..taken], 0, ranks);
     least(pairs, k);
-    if k == 0 || taken == x.len() {
-        return;
-    }
+    let Some(mut limit) = bound(pairs, x) else { return };
     // From here on only what is less than all that was found can belong to it: of equal ones the earlier come first.
-    let mut limit = bound(pairs, x, turn);
-    let mut at = taken;
-    while at < x.len() {
-        let n = BLOCK.min(x.len() - at);
-        let mut marked = 0u32;
-        for (i, x) in x[at..at + n].iter().enumerate() {
-            marked |= u32::from(x.bits() ^ turn < limit) << i;
-        }
+    let (blocks, rest) = x[taken..].as_chunks::<WORD>();
+    let mut next = 0;
+    while next < blocks.len() {
+        let (at, marked) = search::<I, T>(blocks, next, limit, descending);
+        next = at + 1;
         if marked != 0 {
-            gather(pairs, &x[at..at + n], at, turn, marked);
-            if pairs.len() > room {
-                least(pairs, k);
-                limit = bound(pairs, x, turn);
-            }
+            gather(pairs, &blocks[at], taken + at * WORD, ranks, marked);
         }
-        at += n;
+        if pairs.len() > room {
+            least(pairs, k);
+            limit = bound(pairs, x).unwrap_or(limit);
+        }
     }
+    gather_all(pairs, rest, x.len() - rest.len(), ranks);
     least(pairs, k);
 }
 
 #[inline(never)]
-fn gather_all<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], turn: T::Bits) {
-    pairs.extend(x.iter().enumerate().map(|(i, &x)| pair(x, turn, i)));
+fn gather_all<T: Key>(pairs: &mut Vec<T::Pair>, x: &[T], first: usize, ranks: &Ranks<T>) {
+    pairs.extend(x.iter().enumerate().map(|(i, &x)| -> T::Pair { ranks.pair(x, first + i) }));
 }
 
 /// Sorts pairs in no particular order.
@@ -89,19 +116,24 @@ pub fn topk<I: Isa, T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, large
     let n = view.size(1);
     check_length::<T>(n)?;
     let x = view.dense();
-    let turn = T::turn(largest);
     let (mut values, mut indices) = (locked.write::<T>(0)?, locked.write::<i64>(1)?);
     let k = values.size(1);
     values.with_dense(|values| {
         indices.with_dense(|indices| {
-            par_chunks2::<I, T, i64>(values, indices, rows_per_chunk(n, 2) * k, |start, values, indices| {
+            par_chunks2::<Baseline, T, i64>(values, indices, rows_per_chunk(n, 2) * k, |start, values, indices| {
                 let mut pairs: Vec<T::Pair> = Vec::new();
                 let begin = start / k;
                 for row in 0..values.len() / k {
                     let x = &x[(begin + row) * n..(begin + row + 1) * n];
-                    first(&mut pairs, x, k, turn);
+                    first::<I, T>(&mut pairs, x, k, largest);
                     arrange(&mut pairs);
-                    store(&mut values[row * k..(row + 1) * k], &mut indices[row * k..(row + 1) * k], &pairs, x, turn);
+                    store(
+                        &mut values[row * k..(row + 1) * k],
+                        &mut indices[row * k..(row + 1) * k],
+                        &pairs,
+                        x,
+                        &Ranks::any(largest),
+                    );
                 }
             });
         });
@@ -146,7 +178,7 @@ fn nth<P: Pair>(pairs: &mut [P], k: usize) -> usize {
 /// The `k`-th smallest element of each row (the first for k = 1) and its index.
 pub fn kthvalue<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, k: usize) -> Result<()> {
     choose::<T>(values, indices, x, |x, pairs| {
-        gather_all(pairs, x, T::LEAST);
+        gather_all(pairs, x, 0, &Ranks::any(false));
         nth(pairs, k - 1)
     })
 }
@@ -155,7 +187,7 @@ pub fn kthvalue<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, k: usize)
 /// the others.
 pub fn median<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, skipped: bool) -> Result<()> {
     choose::<T>(values, indices, x, |x, pairs| {
-        gather_all(pairs, x, T::LEAST);
+        gather_all(pairs, x, 0, &Ranks::any(false));
         // No-numbers are the last in the order.
         let numbers = x.len() - x.iter().filter(|x| x.is_nan()).count();
         if numbers == x.len() || skipped && numbers > 0 {
@@ -168,23 +200,27 @@ pub fn median<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor, skipped: bo
 
 /// The most frequent element of each row, the smallest of several, and the last index that it has.
 pub fn mode<T: Key>(values: &Tensor, indices: &Tensor, x: &Tensor) -> Result<()> {
-    choose::<T>(values, indices, x, |x, pairs| {
-        gather_all(pairs, x, T::LEAST);
-        pairs.resize(2 * x.len(), T::Pair::new(0, 0));
-        let (pairs, scratch) = pairs.split_at_mut(x.len());
-        radix::sort(pairs, scratch, T::WIDTH);
-        let (mut best, mut most, mut begin) = (0, 0, 0);
-        for i in 0..pairs.len() {
-            // No-numbers equal nothing.
-            let last =
-                i + 1 == pairs.len() || pairs[i].key() != pairs[i + 1].key() || element(pairs[i], T::LEAST, x).is_nan();
-            if last {
-                if i + 1 - begin > most {
-                    (best, most) = (pairs[i].index(), i + 1 - begin);
+    let failed = Mutex::new(Ok(()));
+    choose::<T>(values, indices, x, |x, _| {
+        scratch::with(x.len(), |values: &mut [T]| {
+            scratch::with(x.len(), |order: &mut [i64]| {
+                if let Err(error) = sort_row(values, order, x, false) {
+                    *failed.lock() = Err(error);
                 }
-                begin = i + 1;
-            }
-        }
-        best
-    })
+                let (mut best, mut most, mut begin) = (0, 0, 0);
+                for i in 0..values.len() {
+                    // No-numbers equal nothing.
+                    let (value, next) = (values[i], values.get(i + 1));
+                    if value.is_nan() || next.is_none_or(|next| next.bits() != value.bits()) {
+                        if i + 1 - begin > most {
+                            (best, most) = (order[i] as usize, i + 1 - begin);
+                        }
+                        begin = i + 1;
+                    }
+                }
+                best
+            })
+        })
+    })?;
+    failed.into_inner()
 }

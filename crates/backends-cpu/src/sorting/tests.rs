@@ -57,10 +57,54 @@ fn long_rows_sort_as_short_ones() -> Result<()> {
     Ok(())
 }
 
+/// Sorted values and indices against a stable sort by `key`, at each length and on one thread and more.
+fn check<T: Key + std::fmt::Debug + PartialEq, K: Ord>(
+    lengths: &[usize],
+    at: impl Fn(usize) -> T,
+    key: impl Fn(T) -> K,
+) -> Result<()> {
+    for &n in lengths {
+        let x: Vec<T> = (0..n).map(&at).collect();
+        let mut wanted: Vec<i64> = (0..n as i64).collect();
+        wanted.sort_by_key(|&i| key(x[i as usize]));
+        let x = Tensor::from_slice(&x, &[1, n as i64])?;
+        for threads in [1, 3] {
+            set_num_threads(threads);
+            let (values, indices) = (row(n, T::DTYPE)?, row(n, tensor_core::DType::I64)?);
+            sort::<T>(&values, &indices, &x, false)?;
+            assert_eq!(elements::<i64>(&indices)?, wanted, "{} of {n}", T::DTYPE);
+            let x = elements::<T>(&x)?;
+            assert!(elements::<T>(&values)?.into_iter().eq(wanted.iter().map(|&i| x[i as usize])));
+        }
+    }
+    Ok(())
+}
+
+/// A number from 0 on below 2^64, the same one for the same place.
+fn mixed(i: usize) -> u64 {
+    (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd134_2543_de82_ef95)
+}
+
+#[test]
+fn keys_of_any_spread_sort() -> Result<()> {
+    let lengths = [31, 100, 1000, 5000, 40_000, 300_000];
+    // All bits, a few low ones, high ones alone, negative ones, and one number.
+    check(&lengths, |i| mixed(i) as i64, |x| x)?;
+    check(&lengths, |i| (mixed(i) % 1000) as i64 - 500, |x| x)?;
+    check(&lengths, |i| ((mixed(i) % 7) << 60) as i64, |x| x)?;
+    check(&lengths, |_| -3i64, |x| x)?;
+    check(&lengths, |i| mixed(i) as u8, |x| x)?;
+    check(&lengths, |i| mixed(i) as i32, |x| x)?;
+    check(&lengths, |i| (mixed(i) >> 11) as f64 - 1e15, |x| (x * 2.0) as i64)?;
+    // Almost all in one bucket, again and again.
+    check(&lengths, |i| if i % 1000 == 0 { mixed(i) as i64 } else { (mixed(i) >> 44) as i64 }, |x| x)?;
+    check(&lengths, |i| (mixed(i) >> (mixed(i + 1) % 64)) as i64, |x| x)
+}
+
 #[test]
 fn the_largest_are_the_first_of_the_sorted() -> Result<()> {
     let n = 20_000;
-    for numbers in [numbers(n), (0..n).map(|i| i as f32).collect()] {
+    for numbers in [numbers(n), (0..n).map(|i| i as f32).collect(), vec![f32::NAN; n]] {
         let x = Tensor::from_slice(&numbers, &[1, n as i64])?;
         for k in [1, 7, 300, 9000] {
             for largest in [false, true] {
