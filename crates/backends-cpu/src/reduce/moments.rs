@@ -1,4 +1,4 @@
-//! Variances and norms: folds in f64 along the middle dimension of a contiguous (A, R, B) tensor.
+//! Variances and norms along the middle dimension of a contiguous (A, R, B) tensor, carried in f64.
 
 use tensor_aten::Tensor;
 use tensor_core::{Complex, Element, Result};
@@ -7,10 +7,13 @@ use super::extents;
 use crate::isa::{Baseline, Isa};
 use crate::loops::views::{column_runs, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_reduce};
-use crate::simd::{Arith, Floating, Real, Value};
+use crate::rows;
+use crate::simd::{Arith, Floating, Math, Real, RealFloating, Value};
 
 /// Independent accumulators of a row.
 const WIDTH: usize = 16;
+/// Bytes that stay in the nearest cache while a block's mean is found, and its spread about that.
+const NEAR: usize = 16 << 10;
 /// Columns that are laid out as rows together: those of a cache line.
 const TILE: usize = 16;
 
@@ -26,6 +29,8 @@ pub trait Parts: Floating {
     fn modulus(value: Self::Wide) -> f64;
     /// A fraction of a number.
     fn over(value: Self::Wide, n: f64) -> Self::Wide;
+    /// The mean of some elements, at least one, and the sum of squared distances from it.
+    fn moments<I: Isa>(block: &[Self]) -> (Self::Wide, f64);
     /// The element of the real dtype.
     fn real(value: f64) -> Self::Abs;
 }
@@ -42,6 +47,7 @@ macro_rules! parts {
             fn modulus(value: f64) -> f64 { value.abs() }
             #[inline(always)]
             fn over(value: f64, n: f64) -> f64 { value / n }
+            fn moments<I: Isa>(block: &[Self]) -> (f64, f64) { near_moments::<I, Self>(block) }
             #[inline(always)]
             fn real(value: f64) -> Self { <$real>::down(value as _) }
         }
@@ -58,6 +64,7 @@ macro_rules! parts {
             fn modulus(value: Complex<f64>) -> f64 { value.re.hypot(value.im) }
             #[inline(always)]
             fn over(value: Complex<f64>, n: f64) -> Complex<f64> { Complex::new(value.re / n, value.im / n) }
+            fn moments<I: Isa>(block: &[Self]) -> (Complex<f64>, f64) { wide_moments::<I, Self>(block) }
             #[inline(always)]
             fn real(value: f64) -> $complex { value as $complex }
         }
@@ -161,14 +168,81 @@ fn by_row<T: Value, O: Element>(out: &Tensor, x: &Tensor, f: &(dyn Fn(Row<'_, T>
     Ok(())
 }
 
+/// [`Parts::moments`] in f64.
+fn wide_moments<I: Isa, T: Parts>(block: &[T]) -> (T::Wide, f64) {
+    let total = fold_row::<I, T, _>(block, T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
+    let mean = T::over(total, block.len() as f64);
+    (mean, fold_row::<I, T, _>(block, 0.0, |acc, x| T::add_square::<I>(acc, x.sub(mean)), |p, q| p + q))
+}
+
+/// [`Parts::moments`] in the type of computation, about a centre that is the mean but for rounding; in f64 where that overflows.
+#[inline(never)]
+fn near_moments<I: Isa, T: RealFloating + Parts<Wide = f64>>(block: &[T]) -> (f64, f64) {
+    let n = block.len() as f64;
+    let (centre, sum, squares) = I::run(
+        #[inline(always)]
+        || {
+            let total = rows::sum(
+                block,
+                #[inline(always)]
+                |x: T| x.up(),
+            );
+            let centre = T::Op::from_f64(total / n);
+            let (sum, squares) = rows::sums(
+                block,
+                block,
+                #[inline(always)]
+                |x: T, _: T| {
+                    let d = x.up().sub(centre);
+                    (d, d.mul(d))
+                },
+            );
+            (Real::to_f64(centre), sum, squares)
+        },
+    );
+    if squares.is_finite() { (centre + sum / n, squares - sum * sum / n) } else { wide_moments::<I, T>(block) }
+}
+
+/// The number of elements, their mean, and the sum of squared distances from it.
+#[derive(Clone, Copy)]
+struct Moments<W> {
+    n: f64,
+    mean: W,
+    spread: f64,
+}
+
+impl<W: Arith + Copy> Moments<W> {
+    const NONE: Self = Self { n: 0.0, mean: W::ZERO, spread: 0.0 };
+
+    /// Those of elements side by side, in blocks.
+    fn of<I: Isa, T: Parts<Wide = W>>(x: &[T]) -> Self {
+        let mut all = Self::NONE;
+        for block in x.chunks(NEAR / size_of::<T>()) {
+            let (mean, spread) = T::moments::<I>(block);
+            all = all.with::<T>(Self { n: block.len() as f64, mean, spread });
+        }
+        all
+    }
+
+    /// Those of both together.
+    fn with<T: Parts<Wide = W>>(self, other: Self) -> Self {
+        if self.n == 0.0 {
+            return other;
+        }
+        let (n, apart) = (self.n + other.n, other.mean.sub(self.mean));
+        let between = T::add_square::<Baseline>(0.0, apart) * (self.n * other.n / n);
+        Self { n, mean: self.mean.add(T::over(apart, n / other.n)), spread: self.spread + other.spread + between }
+    }
+}
+
 /// `out = sum(|x - mean(x)|^2) / max(R - correction, 0)`
 pub fn var<I: Isa, T: Parts>(out: &Tensor, x: &Tensor, correction: f64) -> Result<()> {
     by_row::<T, T::Abs>(out, x, &|row| {
-        let n = row.x.len() as f64;
-        let total = row.fold::<I, _>(T::Wide::ZERO, |acc, x| acc.add(x), |p, q| p.add(q));
-        let mean = T::over(total, n);
-        let spread = row.fold::<I, _>(0.0, |acc, x| T::add_square::<I>(acc, x.sub(mean)), |p, q| p + q);
-        T::real(spread / (n - correction).max(0.0))
+        let chunk = |begin: usize, end: usize| Moments::of::<I, T>(&row.x[begin..end]);
+        let n = row.x.len();
+        let all =
+            if row.alone { parallel_reduce(n, GRAIN, Moments::NONE, chunk, Moments::with::<T>) } else { chunk(0, n) };
+        T::real(all.spread / (all.n - correction).max(0.0))
     })
 }
 

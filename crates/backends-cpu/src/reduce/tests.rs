@@ -86,6 +86,29 @@ fn sums_moments_and_norms_are_those_of_the_lanes() {
 }
 
 #[test]
+fn variances_far_from_zero_and_near_the_largest_numbers() {
+    for (centre, step) in [(1e6f32, 0.25f32), (-3e38, 0.0), (0.0, 1e19), (2.0, 1e-4)] {
+        for n in [7, 5000, 70_001] {
+            let values: Vec<f32> = (0..n).map(|i| centre + ((i * 7919) % 13) as f32 * step).collect();
+            let mean = values.iter().map(|&x| f64::from(x)).sum::<f64>() / n as f64;
+            let naive = values.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / n as f64;
+            for shape in [[1, n, 1], [2, n, 1]] {
+                let x = tensor(values.repeat(shape[0]), shape);
+                let out = empty(DType::F32, &[shape[0], 1]);
+                with_level!(I => var::<I, f32>(&out, &x, 0.0)).unwrap();
+                for got in out.to_vec::<f32>().unwrap() {
+                    let apart = (f64::from(got) - naive).abs();
+                    assert!(
+                        apart <= 1e-5 * naive || f64::from(got) == naive || naive > f64::from(f32::MAX),
+                        "{got} {naive}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_first_extreme_is_selected_and_no_numbers_before_it() {
     for shape in SHAPES {
         for none in [None, Some(0.3), Some(0.9)] {
