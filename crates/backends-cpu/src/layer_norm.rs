@@ -7,9 +7,9 @@ use tensor_aten::kernels::RowNorm;
 use tensor_core::{Result, TensorImpl};
 
 use crate::isa::{Baseline, Isa};
-use crate::loops::views::{Dense, Locked, lock, par_chunks, par_rows3};
+use crate::loops::views::{Dense, Locked, lock, par_chunks};
 use crate::parallel::{GRAIN, parallel_for};
-use crate::rows;
+use crate::rows::{self, Sink, par_out_rows_with};
 use crate::simd::{Arith, Math, Real, RealFloating};
 
 /// The most partial sums of weight gradients that are kept: beyond it, chunks of rows grow.
@@ -50,7 +50,7 @@ pub fn norm<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor, norm: RowNorm<'_>
 }
 
 /// [`norm_row`] at a level: what is around it is there once for all levels.
-type NormRow<T, O> = fn(&mut [T], &[T], (&[O], &[O]), f64, usize) -> (O, O);
+type NormRow<T, O> = fn(Sink<'_, T>, &[T], (&[O], &[O]), f64, usize) -> (O, O);
 
 fn forward<T: RealFloating>(
     out: &Tensor,
@@ -74,7 +74,7 @@ fn forward<T: RealFloating>(
     out.with_dense(|out| {
         mean.with_dense(|mean| {
             rstd.with_dense(|rstd| {
-                par_rows3::<Baseline, _, _, _>(out, mean, rstd, m, length * WORK, |i, out, mean, rstd| {
+                par_out_rows_with(out, mean, rstd, m, length * WORK, |i, out, mean, rstd| {
                     let own = i % norm.groups * k..(i % norm.groups + 1) * k;
                     let parameters = (&weight[own.clone()], &bias[own]);
                     (mean[0], rstd[0]) = norm_row(out, &x[i * length..][..length], parameters, eps, s);
@@ -93,7 +93,7 @@ fn constants<O: tensor_core::Element>(parameter: &Option<Dense<'_, O>>, value: O
 /// Normalises a row; gives its mean and `rstd`.
 #[inline(never)]
 fn norm_row<I: Isa, T: RealFloating>(
-    out: &mut [T],
+    out: Sink<'_, T>,
     x: &[T],
     parameters: (&[T::Op], &[T::Op]),
     eps: f64,
@@ -105,7 +105,10 @@ fn norm_row<I: Isa, T: RealFloating>(
             let (centre, spread) = rows::moments(x);
             let scale = 1.0 / (spread / x.len() as f64 + eps).sqrt();
             let (centre, scale) = (T::Op::from_f64(centre), T::Op::from_f64(scale));
-            affine::<I, T>(out, x, (centre, scale), parameters, s);
+            out.whole(
+                #[inline(always)]
+                |out| affine::<I, T>(out, x, (centre, scale), parameters, s),
+            );
             (centre, scale)
         },
     )

@@ -6,7 +6,7 @@ mod outputs;
 mod tests;
 mod vectors;
 
-pub use outputs::par_out_rows;
+pub use outputs::{Sink, par_out_rows, par_out_rows_with};
 pub(crate) use vectors::with_vectors;
 pub use vectors::{combine, map, vector_width, zip};
 

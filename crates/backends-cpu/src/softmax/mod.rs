@@ -16,7 +16,7 @@ use crate::isa::{Baseline, Isa};
 use crate::loops::MatMut;
 use crate::loops::views::{lock, par_rows};
 use crate::parallel::GRAIN;
-use crate::rows::{par_out_rows, with_vectors};
+use crate::rows::{Sink, par_out_rows, with_vectors};
 use crate::simd::{RealFloating, RealMath, Value};
 use columns::COLUMNS;
 
@@ -60,10 +60,10 @@ fn term<O: RealMath, const LOG: bool>(grad: O, y: O) -> O {
     if LOG { grad } else { grad.mul(y) }
 }
 
-/// A gradient from that sum.
+/// A gradient from that sum. Logarithms of shares are not above 0, so the exponential with fewer steps will do, which is right up to 87.
 #[inline(always)]
 fn gradient<I: Isa, O: RealMath, const LOG: bool>(grad: O, y: O, sum: O) -> O {
-    if LOG { grad.sub(y.exp::<I>().mul(sum)) } else { grad.sub(sum).mul(y) }
+    if LOG { grad.sub(y.exp_falling::<I>().mul(sum)) } else { grad.sub(sum).mul(y) }
 }
 
 /// `out = exp(x - max(x)) / sum(exp(x - max(x)))`
@@ -80,7 +80,7 @@ pub fn log_softmax<I: Isa, T: RealFloating>(out: &Tensor, x: &Tensor) -> Result<
 fn forward<T: RealFloating>(
     out: &Tensor,
     x: &Tensor,
-    row: fn(&mut [T], &[T], bool),
+    row: fn(Sink<'_, T>, &[T], bool),
     block: fn(MatMut<'_, T>, &[T], usize),
 ) -> Result<()> {
     let (a, r, b) = extents(x);
@@ -91,7 +91,7 @@ fn forward<T: RealFloating>(
     let x: &[T] = &x;
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_out_rows(out, a, r * EXP, |i, out| row(out, &x[i * r..][..r], rounded));
+            par_out_rows(out, a, r * EXP, |i, sink| row(sink, &x[i * r..][..r], rounded));
             return Ok(());
         }
         each_block(out, (a, r, b), &|at, out| block(out, &x[at..], b))
@@ -100,14 +100,17 @@ fn forward<T: RealFloating>(
 
 /// The softmax of a row, or its logarithm.
 #[inline(never)]
-fn forward_row<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], x: &[T], rounded: bool) {
+fn forward_row<I: Isa, T: RealFloating, const LOG: bool>(sink: Sink<'_, T>, x: &[T], rounded: bool) {
     I::run(
         #[inline(always)]
         || {
             if LOG {
-                with_vectors!(I, T::Op, row::log_softmax < I, T > (out, x, rounded));
+                with_vectors!(I, T::Op, row::log_softmax < I, T > (sink, x, rounded));
             } else {
-                with_vectors!(I, T::Op, row::softmax < I, T > (out, x));
+                sink.whole(
+                    #[inline(always)]
+                    |out| with_vectors!(I, T::Op, row::softmax < I, T > (out, x)),
+                );
             }
         },
     );
@@ -128,7 +131,7 @@ fn backward<T: RealFloating>(
     out: &Tensor,
     grad: &Tensor,
     output: &Tensor,
-    row: fn(&mut [T], &[T], &[T]),
+    row: fn(Sink<'_, T>, &[T], &[T]),
     block: fn(MatMut<'_, T>, &[T], &[T], usize),
 ) -> Result<()> {
     let (a, r, b) = extents(grad);
@@ -137,7 +140,7 @@ fn backward<T: RealFloating>(
     let (grad, y): (&[T], &[T]) = (&grad, &y);
     locked.write::<T>(0)?.with_dense(|out| {
         if b == 1 {
-            par_out_rows(out, a, r * EXP, |i, out| row(out, &grad[i * r..][..r], &y[i * r..][..r]));
+            par_out_rows(out, a, r * EXP, |i, sink| row(sink, &grad[i * r..][..r], &y[i * r..][..r]));
             return Ok(());
         }
         each_block(out, (a, r, b), &|at, out| block(out, &grad[at..], &y[at..], b))

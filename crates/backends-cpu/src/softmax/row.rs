@@ -4,7 +4,7 @@
 
 use super::{exact, exp_from, gradient, larger, term};
 use crate::isa::Isa;
-use crate::rows::{self, BLOCK, combine, map, zip};
+use crate::rows::{self, BLOCK, Sink, combine, map, zip};
 use crate::simd::{Arith, Math, Real, RealFloating, RealMath};
 
 /// A vector of a row in the type of computation.
@@ -143,9 +143,8 @@ pub fn softmax<I: Isa, T: RealFloating, const L: usize>(out: &mut [T], x: &[T]) 
 
 /// The logarithm of the softmax of a row, with the sum rounded to the element type if `rounded`.
 #[inline(always)]
-pub fn log_softmax<I: Isa, T: RealFloating, const L: usize>(out: &mut [T], x: &[T], rounded: bool) {
+pub fn log_softmax<I: Isa, T: RealFloating, const L: usize>(sink: Sink<'_, T>, x: &[T], rounded: bool) {
     let (row, rest) = x.as_chunks::<L>();
-    let outs = &mut out.as_chunks_mut::<L>().0[..row.len()];
     let tail = tail(x);
     let max = largest(row, last(tail, rest.len(), T::Op::LOWEST));
     let sum = sum(
@@ -155,17 +154,20 @@ pub fn log_softmax<I: Isa, T: RealFloating, const L: usize>(out: &mut [T], x: &[
         |i| exps::<I, _, L>(up(&row[i]), max),
     );
     let log = if rounded { T::down(sum).up() } else { sum }.log::<I>();
-    for (out, x) in outs.as_flattened_mut().iter_mut().zip(row.as_flattened()) {
-        *out = T::down(x.up().sub(max).sub(log));
-    }
-    if !rest.is_empty() {
-        put_tail(out, zip(zip(tail, [max; L], Arith::sub), [log; L], Arith::sub));
-    }
+    sink.blocks(
+        #[inline(always)]
+        |at, out| {
+            let x = &x[at..][..out.len()];
+            for i in 0..x.len() {
+                out[i] = T::down(x[i].up().sub(max).sub(log));
+            }
+        },
+    );
 }
 
 /// The gradient of a row.
 #[inline(never)]
-pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], grad: &[T], y: &[T]) {
+pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(sink: Sink<'_, T>, grad: &[T], y: &[T]) {
     I::run(
         #[inline(always)]
         || {
@@ -175,11 +177,16 @@ pub fn backward<I: Isa, T: RealFloating, const LOG: bool>(out: &mut [T], grad: &
                 #[inline(always)]
                 |grad: T, y: T| term::<T::Op, LOG>(grad.up(), y.up()),
             ));
-            let n = out.len();
-            let (grad, y) = (&grad[..n], &y[..n]);
-            for i in 0..n {
-                out[i] = T::down(gradient::<I, T::Op, LOG>(grad[i].up(), y[i].up(), sum));
-            }
+            sink.blocks(
+                #[inline(always)]
+                |at, out| {
+                    let n = out.len();
+                    let (grad, y) = (&grad[at..][..n], &y[at..][..n]);
+                    for i in 0..n {
+                        out[i] = T::down(gradient::<I, T::Op, LOG>(grad[i].up(), y[i].up(), sum));
+                    }
+                },
+            );
         },
     );
 }
