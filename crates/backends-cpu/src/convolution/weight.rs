@@ -345,6 +345,9 @@ fn put<T: Copy, const N: usize, const L: usize>(out: &mut [[T; L]; N], c: usize,
     }
 }
 
+/// As many rows as are often left over have tiles of their own.
+const FEW: usize = 4;
+
 #[inline(always)]
 fn add_panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     x: &[T],
@@ -362,6 +365,3 @@ fn add_panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
         }
     }
 }
-
-/// Rows that are left of a few tiles, at most, and have one of their own.
-const FEW: usize = 4;
