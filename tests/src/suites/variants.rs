@@ -62,6 +62,10 @@ fn other_memory_layouts_give_the_same_values() {
             ("_?embedding_bag.*", "the shape of an output follows the strides of the indices, as in PyTorch"),
             ("kron", "views its product, as PyTorch's does"),
             ("scaled_dot_product_attention/31", "half-precision weights, rounded after sums in another order"),
+            (
+                "_linalg_(slog)?det",
+                "the factors are those of the transpose where a matrix lies row by row, as PyTorch's",
+            ),
             ("as_strided.*|stride.*|sym_stride.*|sym_storage_offset|is_contiguous.*", "the result is about the layout"),
         ],
     );

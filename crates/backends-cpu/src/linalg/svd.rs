@@ -21,7 +21,7 @@ pub(super) struct Singular<T: Field> {
     pub info: i32,
 }
 
-/// The reflections that make an upper bidiagonal matrix of a square one.
+/// The reflections that make an upper bidiagonal matrix of one with at least as many rows as columns.
 struct Bidiagonal<T: Field> {
     diagonal: Vec<T::Real>,
     beside: Vec<T::Real>,
@@ -211,7 +211,7 @@ fn tall<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T
     let tau = qr::factor(&mut a)?;
     let mut r = a.part(0..n, 0..n);
     (0..n).for_each(|j| r.col_mut(j)[j + 1..].fill(T::NULL));
-    let Singular { u, s, v, info } = decompose(r, vectors, full)?;
+    let Singular { u, s, v, info } = direct(r, vectors, full)?;
     let Some(inner) = u else { return Ok(Singular { u, s, v, info }) };
     let mut whole = Mat::identity(m, if full { m } else { n });
     (0..n).for_each(|j| whole.col_mut(j)[..n].copy_from_slice(inner.col(j)));
@@ -220,23 +220,25 @@ fn tall<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T
 }
 
 /// The singular values of a matrix, and its vectors: all of them if `full`.
-pub(super) fn decompose<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T>> {
+pub(super) fn decompose<T: Field>(a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T>> {
     if !a.finite() {
         return Ok(Singular { u: None, s: vec![T::Real::nan(); a.rows.min(a.cols)], v: None, info: -4 });
-    }
-    if a.rows < a.cols {
-        let Singular { u, s, v, info } = decompose(a.adjoint(), vectors, full)?;
-        return Ok(Singular { u: v, s, v: u, info });
     }
     if a.rows > a.cols {
         return tall(a, vectors, full);
     }
-    let n = a.cols;
+    let Singular { u, s, v, info } = direct(a.adjoint(), vectors, full)?;
+    Ok(Singular { u: v, s, v: u, info })
+}
+
+/// Of a matrix with at least as many rows as columns, by way of a bidiagonal one.
+fn direct<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular<T>> {
+    let (m, n) = (a.rows, a.cols);
     let scale = rescale(&mut a);
     let Bidiagonal { diagonal: mut d, beside: mut e, left, left_tau, right, right_tau } = bidiagonal(a);
     let mut turned = Turned { u: None, v: None };
     if vectors {
-        turned.u = Some(columns(&left, &left_tau, n)?);
+        turned.u = Some(columns(&left, &left_tau, if full { m } else { n })?);
         let mut v = Mat::identity(n, n);
         let q = columns(&right, &right_tau, n.saturating_sub(1))?;
         (1..n).for_each(|j| v.col_mut(j)[1..].copy_from_slice(q.col(j - 1)));
@@ -257,7 +259,10 @@ pub(super) fn decompose<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> R
     order.sort_by(|&i, &j| d[j].partial_cmp(&d[i]).unwrap_or(std::cmp::Ordering::Equal));
     let s = order.iter().map(|&i| d[i]).collect();
     let v = v.map(|v| v.permuted(&order));
-    let u = u.map(|u| u.permuted(&order));
+    let u = u.map(|u| {
+        order.extend(n..u.cols);
+        u.permuted(&order)
+    });
     Ok(Singular { u, s, v, info })
 }
 

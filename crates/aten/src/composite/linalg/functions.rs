@@ -7,9 +7,7 @@ use super::{adjoint, identity, shape, without};
 use crate::{Tensor, ops};
 
 /// The norm up to which `polynomial` is the exponential, up to rounding.
-fn largest_norm(dtype: DType) -> f64 {
-    if dtype.to_real() == DType::F32 { 3.01 } else { 1.09 }
-}
+const SMALL: f64 = 1.09;
 
 /// The inverses of the factorials of 0 to 18.
 fn factorials() -> [f64; 19] {
@@ -43,10 +41,16 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
     if self_.numel() == 0 {
         return ops::clone(self_, Some(tensor_core::MemoryFormat::Contiguous));
     }
+    // In double precision: squares of squares would lose what single precision has.
+    let precise = if self_.is_complex() { DType::C128 } else { DType::F64 };
+    if self_.dtype() != precise {
+        let result = linalg_matrix_exp(&ops::to_dtype(self_, precise, false, false, None)?)?;
+        return ops::to_dtype(&result, self_.dtype(), false, false, None);
+    }
     let eye = identity(without(self_.sizes(), 2), shape(self_)[0], self_)?;
     let columns = ops::sum_dim_int_list(&ops::abs(self_)?, Some(&[-2]), true, None)?;
     let norm = ops::amax(&columns, &[-1], true)?;
-    let halvings = ops::ceil(&ops::log2(&ops::div_scalar(&norm, largest_norm(self_.dtype()))?)?)?;
+    let halvings = ops::ceil(&ops::log2(&ops::div_scalar(&norm, SMALL)?)?)?;
     // Norms that are no numbers leave no number behind, without a loop of their own.
     let halvings =
         ops::clamp(&ops::nan_to_num(&halvings, Some(0.0), Some(0.0), Some(0.0))?, Some(0.into()), Some(1100.into()))?;
