@@ -39,11 +39,11 @@ fn the_meta_device_tells_the_truth() {
         &[
             ("item|_local_scalar_dense|equal|allclose|is_nonzero", "a value is read"),
             ("narrow.Tensor|index_fill_?.int_Tensor|(lin|log)space.*Tensor.*", "a value is read"),
-            ("one_hot|tensor_split.tensor_indices_or_sections", "a value is read"),
+            ("one_hot|tensor_split.tensor_indices_or_sections|(lstm|gru|rnn_tanh|rnn_relu).data", "a value is read"),
             ("nonzero.*|argwhere|where|masked_select.*|.*unique.*", "the size depends on values"),
             ("repeat_interleave.*|bincount", "the size depends on values"),
             ("index.Tensor.*|index_put_?", "a mask's size depends on its values"),
-            ("_?native_batch_norm.*", "PyTorch's meta rule is that of its GPU kernels"),
+            ("_?native_batch_norm.*|_batch_norm_with_update", "PyTorch's meta rule is that of its GPU kernels"),
         ],
     );
 }
@@ -66,7 +66,11 @@ fn other_memory_layouts_give_the_same_values() {
                 "_linalg_(slog)?det",
                 "the factors are those of the transpose where a matrix lies row by row, as PyTorch's",
             ),
-            ("as_strided.*|stride.*|sym_stride.*|sym_storage_offset|is_contiguous.*", "the result is about the layout"),
+            (
+                "as_strided.*|stride.*|sym_stride.*|sym_storage_offset|(sym_)?is_contiguous.*",
+                "the result is about the layout",
+            ),
+            ("set_.source_Tensor", "memory is taken over as it lies, under another dtype"),
         ],
     );
 }

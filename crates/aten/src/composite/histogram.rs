@@ -63,7 +63,10 @@ fn count(x: &Tensor, edges: &[&Tensor], weight: Option<&Tensor>, density: bool) 
         Some(weight) => ops::reshape(weight, &[-1])?,
         None => ops::ones(&[total], Some(x.dtype()), None, device, None)?,
     };
-    let (place, weights) = (ops::masked_select(&place, &inside)?, ops::masked_select(&weights, &inside)?);
+    // What lies outside counts nothing, somewhere.
+    let outside = ops::logical_not(&inside)?;
+    let place = ops::masked_fill_scalar(&place, &outside, 0)?;
+    let weights = ops::masked_fill_scalar(&weights, &outside, 0)?;
     let flat = ops::zeros(&[sizes.iter().product()], Some(x.dtype()), None, device, None)?;
     let mut hist = ops::reshape(&ops::index_add(&flat, 0, &place, &weights, 1)?, &sizes)?;
     if density {

@@ -149,6 +149,9 @@ pub fn _unsafe_masked_index_put_accumulate(
 
 /// Gradient of `masked_scatter` for its source: what was taken from it, and zeros.
 pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if grad_output.is_meta() {
+        return ops::new_zeros(grad_output, sizes, None, None, None, None);
+    }
     let taken = ops::masked_select(grad_output, mask)?;
     let missing = strides::numel(sizes)? - taken.numel();
     let taken = match missing {

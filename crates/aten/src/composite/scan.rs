@@ -15,7 +15,7 @@ pub fn cumprod_backward(grad: &Tensor, input: &Tensor, dim: i64, output: &Tensor
         return Ok(grad.clone());
     }
     let x = ops::conj(input)?;
-    if !ops::item(&ops::any(&ops::eq_scalar(input, 0)?)?)?.to_bool() {
+    if input.is_meta() || !ops::item(&ops::any(&ops::eq_scalar(input, 0)?)?)?.to_bool() {
         return ops::div(&from_end(&ops::mul(&ops::conj(output)?, grad)?, dim)?, &x);
     }
     // d out[j] / d x[i] is the product of the others up to j: for each i, the running product with x[i] = 1, from i on.
