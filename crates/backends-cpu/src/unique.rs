@@ -35,6 +35,7 @@ fn vector<T: Element>(n: usize, f: impl FnOnce(&mut [T])) -> Result<Tensor> {
     Ok(out)
 }
 
+/// A vector of some elements.
 fn from_vec<T: Element>(values: Vec<T>) -> Result<Tensor> {
     let n = values.len() as i64;
     Tensor::from_vec(values, &[n])
@@ -152,7 +153,7 @@ pub fn unique<T: Key>(x: &Tensor, consecutive: bool) -> Result<[Tensor; 3]> {
     let order = if consecutive || n == 0 { (0..n).collect() } else { order(&x, m) };
     let row = |i: usize| &x[i * m..(i + 1) * m];
     let equal = |a: &[T], b: &[T]| a.iter().zip(b).all(|(a, b)| a.bits() == b.bits() && !a.is_nan());
-    let (mut inverse, mut counts, mut firsts) = (vec![0; n], Vec::new(), Vec::new());
+    let (mut inverse, mut counts, mut firsts) = (vec![0i64; n], Vec::<i64>::new(), Vec::new());
     let mut last: Option<usize> = None;
     for &i in &order {
         if last.is_none_or(|last| !equal(row(last), row(i))) {
@@ -203,6 +204,10 @@ mod tests {
         assert_eq!(values.numel(), 5);
         assert_eq!(inverse.to_vec::<i64>()?, [0, 0, 1, 1, 2, 3, 4]);
         assert_eq!(counts.to_vec::<i64>()?, [2, 2, 1, 1, 1]);
+        let [rows, inverse, counts] = unique::<i64>(&Tensor::from_slice(&[1i64, 2, 0, 5, 1, 2], &[3, 2])?, false)?;
+        assert_eq!(rows.to_vec::<i64>()?, [0, 5, 1, 2]);
+        assert_eq!(inverse.to_vec::<i64>()?, [1, 0, 1]);
+        assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
         Ok(())
     }
 }
