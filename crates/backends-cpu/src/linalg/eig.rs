@@ -20,20 +20,20 @@ pub(super) fn hessenberg<T: Field>(a: &mut Mat<T>, vectors: bool) -> Result<Mat<
     let less = n.saturating_sub(1);
     let (mut reflections, mut tau) = (Mat::zeros(less, less), vec![T::NULL; less]);
     let mut w = vec![T::NULL; n];
-    for k in 0..n.saturating_sub(2) {
+    for (k, tau) in tau.iter_mut().enumerate().take(n.saturating_sub(2)) {
         let mut v = a.col(k)[k + 1..].to_vec();
-        tau[k] = reflection(&mut v);
+        *tau = reflection(&mut v);
         reflections.col_mut(k)[k..].copy_from_slice(&v);
         let column = &mut a.col_mut(k)[k + 1..];
         column.fill(T::NULL);
         column[0] = v[0];
         v[0] = T::UNIT;
         for j in k + 1..n {
-            reflect(tau[k].conj(), &v[1..], &mut a.col_mut(j)[k + 1..]);
+            reflect(tau.conj(), &v[1..], &mut a.col_mut(j)[k + 1..]);
         }
         w.fill(T::NULL);
         for (j, &factor) in v.iter().enumerate() {
-            add_scaled(tau[k] * factor, a.col(k + 1 + j), &mut w);
+            add_scaled(*tau * factor, a.col(k + 1 + j), &mut w);
         }
         for (j, factor) in v.iter().enumerate() {
             add_scaled(-factor.conj(), &w, a.col_mut(k + 1 + j));
@@ -106,7 +106,7 @@ fn triangular<T: Field>(h: &mut Mat<T>, z: &mut Mat<T>, vectors: bool) -> i32 {
         if steps > STEPS || !scale.is_finite() {
             return left as i32;
         }
-        let sigma = if steps % 10 == 0 {
+        let sigma = if usize::is_multiple_of(steps, 10) {
             h[(last, last)] + T::real(h[(last, last - 1)].size())
         } else {
             shift(h[(last - 1, last - 1)], h[(last - 1, last)], h[(last, last - 1)], h[(last, last)])

@@ -90,14 +90,14 @@ impl<R: Field<Real = R> + Float> Schur<R> {
         let mut x = h[(last, last)];
         let mut y = h[(last - 1, last - 1)];
         let mut w = h[(last, last - 1)] * h[(last - 1, last)];
-        if steps % 10 == 0 && steps % 30 != 0 {
+        if steps.is_multiple_of(10) && !steps.is_multiple_of(30) {
             *offset += x;
             (0..=last).for_each(|i| h[(i, i)] -= x);
             let s = h[(last, last - 1)].abs() + if last >= l + 2 { h[(last - 1, last - 2)].abs() } else { R::NULL };
             x = s * number(0.75);
             y = x;
             w = s * s * number(-0.4375);
-        } else if steps % 30 == 0 {
+        } else if steps.is_multiple_of(30) {
             let half = (y - x) * number(0.5);
             let square = half * half + w;
             if square > R::NULL {
@@ -280,8 +280,8 @@ fn back<R: Field<Real = R> + Float>(schur: &Schur<R>) -> Mat<R::Complex> {
                 let factor = R::UNIT / size;
                 x.iter_mut().chain(&mut sums).for_each(|v| *v = v.times(factor));
             }
-            for row in 0..first {
-                sums[row] = (first..=i).fold(sums[row], |sum, j| sum - entry(row, j) * x[j]);
+            for (row, sum) in sums.iter_mut().enumerate().take(first) {
+                *sum = (first..=i).fold(*sum, |sum, j| sum - entry(row, j) * x[j]);
             }
             i = first;
         }

@@ -253,7 +253,7 @@ fn direct<T: Field>(mut a: Mat<T>, vectors: bool, full: bool) -> Result<Singular
                 v.col_mut(j).iter_mut().for_each(|v| *v = -*v);
             }
         }
-        *d = *d * scale;
+        *d *= scale;
     }
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| d[j].partial_cmp(&d[i]).unwrap_or(std::cmp::Ordering::Equal));
