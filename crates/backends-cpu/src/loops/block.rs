@@ -438,7 +438,10 @@ pub(super) unsafe fn block<I: Isa, M: Inputs, N: Outputs, In: Inputs, Out: Outpu
                 };
                 run_groups::<I, M, N, In, Out, F>(op, from, Out::staged(&mut result), 1, steps);
             }
-            let (from, to) = run_groups::<I, M, N, In, Out, F>(op, first_from, first_to, groups, steps);
+            let (mut from, mut to) = (first_from, first_to);
+            if groups > 0 {
+                (from, to) = run_groups::<I, M, N, In, Out, F>(op, from, to, groups, steps);
+            }
             if left <= FEW {
                 for k in 0..FEW {
                     if k < left {

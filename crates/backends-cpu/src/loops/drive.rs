@@ -119,16 +119,16 @@ fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
     let numel = iter.numel() as usize;
     // Threads must not write one element twice at once: an expanded output is filled serially.
     let expanded = |strides: &[isize]| iter.shape().iter().zip(strides).any(|(&size, &stride)| size > 1 && stride == 0);
-    let grain = if (0..outputs).any(|i| expanded(iter.strides(i))) { numel } else { GRAIN };
+    let serial = (0..outputs).any(|i| expanded(iter.strides(i)));
     if let Some(tiles) = Tiles::of(iter) {
-        let grain = grain.div_ceil(tiles.cols * tiles.rows);
+        let grain = if serial { tiles.count } else { GRAIN.div_ceil(tiles.cols * tiles.rows) };
         return parallel_for(tiles.count, grain, |begin, end| {
             scratch::with(iter.operands().len() * (TILE + SLACK), |room: &mut [u8]| {
                 Walk::new(iter, streams, block, Stages::new(room, TILE + SLACK)).tiles(iter, &tiles, base, begin, end);
             });
         });
     }
-    parallel_for(numel, grain, |begin, end| {
+    parallel_for(numel, if serial { numel } else { GRAIN }, |begin, end| {
         let mut room = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; MOST];
         Walk::new(iter, streams, block, Stages::new(&mut room, size_of::<Stage>())).run(iter, base, begin, end);
     });

@@ -84,25 +84,32 @@ pub struct Locked<'a> {
 pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<Locked<'a>> {
     // One look at each tensor: what is locked is what is used, even if another thread calls `set_` meanwhile.
     let mut tensors = SmallVec::<[&'a Metadata; 8]>::new();
-    for tensor in reads.iter().chain(writes) {
-        tensors.push(tensor.metadata());
-    }
-    let is_written = |i: usize| i >= reads.len();
     let mut access = Access::new();
-    for (i, m) in tensors.iter().enumerate() {
-        access.add(&m.storage, is_written(i));
+    for (tensors_of, written) in [(reads, false), (writes, true)] {
+        for tensor in tensors_of {
+            let m = tensor.metadata();
+            tensors.push(m);
+            access.add(&m.storage, written);
+        }
     }
     access.lock()?;
-    for (i, m) in tensors.iter().enumerate() {
+    let all = tensors.as_slice();
+    for (i, &m) in all.iter().enumerate() {
         check!(m.storage.device().is_cpu(), "expected a CPU tensor, got one on {}", m.storage.device());
         // Again under the lock: a view may have been made over a storage by other means.
-        tensor_core::storage::check_in_bounds(&m.storage, &m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
-        if is_written(i) {
-            check!(
-                !tensors[..i].iter().any(|other| overlap(m, other)),
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
-                 memory location. Please clone() the tensor before performing the operation."
-            );
+        if !lies_within(m) {
+            tensor_core::storage::check_in_bounds(&m.storage, &m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
+        }
+        if i >= reads.len() {
+            let own = range(m);
+            for &other in &all[..i] {
+                let other = range(other);
+                check!(
+                    own.0 >= other.1 || other.0 >= own.1,
+                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+                     memory location. Please clone() the tensor before performing the operation."
+                );
+            }
             check!(
                 m.is_contiguous() || !strides_overlap(&m.sizes, &m.strides),
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory \
@@ -110,7 +117,10 @@ pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<L
             );
         }
     }
-    let taken = SmallVec::from_elem(Cell::new(false), writes.len());
+    let mut taken = SmallVec::new();
+    for _ in writes {
+        taken.push(Cell::new(false));
+    }
     Ok(Locked { tensors, inputs: reads.len(), taken, _access: access })
 }
 
@@ -119,21 +129,28 @@ fn address(m: &Metadata) -> *mut u8 {
     m.storage.data_ptr().wrapping_add(m.offset as usize * m.dtype.itemsize())
 }
 
-/// True if two tensors have bytes between their first and last elements in common.
-fn overlap(a: &Metadata, b: &Metadata) -> bool {
-    let range = |m: &Metadata| {
-        let last = match m.is_contiguous() {
-            true => m.numel - 1,
-            false => m.sizes.iter().zip(&m.strides).map(|(&n, &s)| (n - 1) * s).sum(),
-        };
-        let begin = address(m) as usize;
-        begin..begin + (last as usize + 1) * m.dtype.itemsize()
-    };
-    if a.numel == 0 || b.numel == 0 {
-        return false;
+/// True if a tensor without gaps lies within its storage: what most tensors are, and quick to see.
+#[inline]
+fn lies_within(m: &Metadata) -> bool {
+    let end = m.offset.checked_add(m.numel).and_then(|end| end.checked_mul(m.dtype.itemsize() as i64));
+    m.is_contiguous() && m.offset >= 0 && end.is_some_and(|end| end as usize <= m.storage.nbytes())
+}
+
+/// Where the bytes from the first to the last element begin and end; nowhere for a tensor without elements.
+#[inline]
+fn range(m: &Metadata) -> (usize, usize) {
+    if m.numel == 0 {
+        return (0, 0);
     }
-    let (a, b) = (range(a), range(b));
-    a.start < b.end && b.start < a.end
+    let mut last = m.numel - 1;
+    if !m.is_contiguous() {
+        last = 0;
+        for d in 0..m.sizes.len().min(m.strides.len()) {
+            last += (m.sizes[d] - 1) * m.strides[d];
+        }
+    }
+    let begin = address(m) as usize;
+    (begin, begin + (last as usize + 1) * m.dtype.itemsize())
 }
 
 /// True unless it is certain that all indices give distinct addresses: sorted by stride, each stride steps over

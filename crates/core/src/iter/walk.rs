@@ -26,15 +26,22 @@ impl TensorIter {
         if begin >= end {
             return;
         }
+        // What is named by index here runs once a row, in the crates of kernels: neither adapters of iterators nor `SmallVec`'s
+        // `Index`, which are calls there.
         let mut offsets: SmallVec<[isize; 8]> = SmallVec::from_elem(0, self.plan.operands.len());
-        let size = |d: usize| shape.get(d).map_or(1, |&size| size as usize);
+        let mut index: SmallVec<[usize; 5]> = SmallVec::from_elem(0, shape.len().max(1));
+        let (offsets, index) = (offsets.as_mut_slice(), index.as_mut_slice());
+        let (strides, ndim) = (self.plan.strides.as_slice(), self.plan.shape.len());
+        let size = |d: usize| if d < shape.len() { shape[d] as usize } else { 1 };
         let advance = |offsets: &mut [isize], d: usize, steps: isize| {
-            let strides = self.plan.strides[dims.start + d..].iter().step_by(self.plan.shape.len());
-            for (offset, stride) in offsets.iter_mut().zip(strides) {
-                *offset = offset.wrapping_add(stride.wrapping_mul(steps));
+            let mut at = dims.start + d;
+            for offset in offsets {
+                if at < strides.len() {
+                    *offset = offset.wrapping_add(strides[at].wrapping_mul(steps));
+                }
+                at += ndim;
             }
         };
-        let mut index: SmallVec<[usize; 5]> = SmallVec::from_elem(0, shape.len().max(1));
         let mut rest = begin;
         for d in 0..shape.len() {
             if rest == 0 {
@@ -42,14 +49,14 @@ impl TensorIter {
             }
             index[d] = rest % size(d);
             rest /= size(d);
-            advance(&mut offsets, d, index[d] as isize);
+            advance(offsets, d, index[d] as isize);
         }
         let mut left = end - begin;
         loop {
             let size0 = (size(0) - index[0]).min(left);
             let whole_rows = size0 == size(0) && shape.len() > 1;
             let size1 = if whole_rows { (size(1) - index[1]).min(left / size0) } else { 1 };
-            f(&offsets, size0, size1);
+            f(offsets, size0, size1);
             left -= size0 * size1;
             if left == 0 {
                 return;
@@ -58,12 +65,12 @@ impl TensorIter {
             // Elements are left, so some outer dimension has not ended.
             loop {
                 index[d] += steps;
-                advance(&mut offsets, d, steps as isize);
+                advance(offsets, d, steps as isize);
                 if index[d] < size(d) {
                     break;
                 }
                 index[d] = 0;
-                advance(&mut offsets, d, -(size(d) as isize));
+                advance(offsets, d, -(size(d) as isize));
                 (d, steps) = (d + 1, 1);
             }
         }
