@@ -278,7 +278,7 @@ pub mod op {
     ) -> Result<()>;
     pub static TRIANGULAR_SOLVE_X: Op<TriangularSolveXFn> = Op::new(OpInfo {
         name: "aten::triangular_solve.X",
-        schema: "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) solution, Tensor(b!) cloned_coefficient) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
+        schema: "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
         boxed: |stack| {
             let a = Args::take(stack, 7, "aten::triangular_solve")?;
             let (r0, r1) = ops::triangular_solve_x(
@@ -1292,7 +1292,7 @@ pub mod op {
     ) -> Result<()>;
     pub static LINALG_EIGH_EIGVALS: Op<LinalgEighEigvalsFn> = Op::new(OpInfo {
         name: "aten::linalg_eigh.eigvals",
-        schema: "linalg_eigh.eigvals(Tensor self, str UPLO=\"L\", *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
+        schema: "linalg_eigh.eigvals(Tensor self, str UPLO=\"L\", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
         boxed: |stack| {
             let a = Args::take(stack, 4, "aten::linalg_eigh")?;
             let (r0, r1) = ops::linalg_eigh_eigvals(
@@ -3115,34 +3115,22 @@ pub mod ops {
     }
     /// Out form of [`triangular_solve`].
     ///
-    /// `aten::triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) solution, Tensor(b!) cloned_coefficient) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)`
+    /// `aten::triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)`
     pub fn triangular_solve_x<'a>(
         self_: &Tensor,
         a: &Tensor,
         upper: bool,
         transpose: bool,
         unitriangular: bool,
-        solution: &'a Tensor,
-        cloned_coefficient: &'a Tensor,
+        x: &'a Tensor,
+        m: &'a Tensor,
     ) -> Result<(&'a Tensor, &'a Tensor)> {
         let keys = tls::effective(
-            self_.key_set() | a.key_set() | solution.key_set()
-                | cloned_coefficient.key_set(),
+            self_.key_set() | a.key_set() | x.key_set() | m.key_set(),
         );
         op::TRIANGULAR_SOLVE_X
-            .kernel(
-                keys,
-            )?(
-            keys,
-            self_,
-            a,
-            upper,
-            transpose,
-            unitriangular,
-            solution,
-            cloned_coefficient,
-        )?;
-        Ok((solution, cloned_coefficient))
+            .kernel(keys)?(keys, self_, a, upper, transpose, unitriangular, x, m)?;
+        Ok((x, m))
     }
     /// `P A = L U` with partial pivoting: L and U in one matrix, the rows that were exchanged, counted from 1, and the first zero on U's diagonal, or 0.
     ///
@@ -3709,19 +3697,18 @@ pub mod ops {
     }
     /// Out form of [`linalg_eigh`].
     ///
-    /// `aten::linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)`
+    /// `aten::linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)`
     pub fn linalg_eigh_eigvals<'a>(
         self_: &Tensor,
         uplo: &str,
-        eigenvalues: &'a Tensor,
-        eigenvectors: &'a Tensor,
+        eigvals: &'a Tensor,
+        eigvecs: &'a Tensor,
     ) -> Result<(&'a Tensor, &'a Tensor)> {
         let keys = tls::effective(
-            self_.key_set() | eigenvalues.key_set() | eigenvectors.key_set(),
+            self_.key_set() | eigvals.key_set() | eigvecs.key_set(),
         );
-        op::LINALG_EIGH_EIGVALS
-            .kernel(keys)?(keys, self_, uplo, eigenvalues, eigenvectors)?;
-        Ok((eigenvalues, eigenvectors))
+        op::LINALG_EIGH_EIGVALS.kernel(keys)?(keys, self_, uplo, eigvals, eigvecs)?;
+        Ok((eigvals, eigvecs))
     }
     /// Eigenvalues of Hermitian matrices in rising order.
     ///
@@ -4795,8 +4782,8 @@ pub mod native {
         upper: bool,
         transpose: bool,
         unitriangular: bool,
-        solution: &Tensor,
-        cloned_coefficient: &Tensor,
+        x: &Tensor,
+        m: &Tensor,
     ) -> Result<()> {
         let (r0, r1) = composite::linalg::triangular_solve(
             self_,
@@ -4805,10 +4792,10 @@ pub mod native {
             transpose,
             unitriangular,
         )?;
-        out::Dtypes::Exact.check(solution, &r0)?;
-        out::Dtypes::Exact.check(cloned_coefficient, &r1)?;
-        out::Dtypes::Exact.copy(solution, &r0)?;
-        out::Dtypes::Exact.copy(cloned_coefficient, &r1)?;
+        out::Dtypes::Exact.check(x, &r0)?;
+        out::Dtypes::Exact.check(m, &r1)?;
+        out::Dtypes::Exact.copy(x, &r0)?;
+        out::Dtypes::Exact.copy(m, &r1)?;
         Ok(())
     }
     pub fn linalg_lu_factor_ex(
@@ -5311,14 +5298,14 @@ pub mod native {
         _: DispatchKeySet,
         self_: &Tensor,
         uplo: &str,
-        eigenvalues: &Tensor,
-        eigenvectors: &Tensor,
+        eigvals: &Tensor,
+        eigvecs: &Tensor,
     ) -> Result<()> {
         let (r0, r1) = composite::linalg::linalg_eigh(self_, uplo)?;
-        out::Dtypes::Exact.check(eigenvalues, &r0)?;
-        out::Dtypes::Exact.check(eigenvectors, &r1)?;
-        out::Dtypes::Exact.copy(eigenvalues, &r0)?;
-        out::Dtypes::Exact.copy(eigenvectors, &r1)?;
+        out::Dtypes::Exact.check(eigvals, &r0)?;
+        out::Dtypes::Exact.check(eigvecs, &r1)?;
+        out::Dtypes::Exact.copy(eigvals, &r0)?;
+        out::Dtypes::Exact.copy(eigvecs, &r1)?;
         Ok(())
     }
     pub fn linalg_eigvalsh(

@@ -393,16 +393,14 @@ fn triangular_solve_x(
     upper: bool,
     transpose: bool,
     unitriangular: bool,
-    solution: &Tensor,
-    cloned_coefficient: &Tensor,
+    x: &Tensor,
+    m: &Tensor,
 ) -> Result<()> {
-    record::check_out(&[self_, a, solution, cloned_coefficient], "triangular_solve")?;
+    record::check_out(&[self_, a, x, m], "triangular_solve")?;
     let keys = keys & DispatchKeySet::AFTER_AUTOGRAD;
     let _below = tls::below_autograd();
     op::TRIANGULAR_SOLVE_X
-        .kernel(
-            keys,
-        )?(keys, self_, a, upper, transpose, unitriangular, solution, cloned_coefficient)
+        .kernel(keys)?(keys, self_, a, upper, transpose, unitriangular, x, m)
 }
 /// Backward of `linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)`.
 ///
