@@ -77,6 +77,15 @@ pub fn state(name: &str, args: &[Json], kwargs: &Kwargs) -> Option<Result<State>
             Some(of(nn::Embedding::new_opt(int(0)?, int(1)?, options)))
         }
         "LayerNorm" if known(&[]) => Some(of(nn::LayerNorm::new(vec![int(0)?]))),
+        "GroupNorm" if known(&[]) => Some(of(nn::GroupNorm::new(int(0)?, int(1)?))),
+        "RNN" if known(&[]) => Some(of(nn::RNN::new(int(0)?, int(1)?))),
+        "GRU" if known(&[]) => Some(of(nn::GRU::new(int(0)?, int(1)?))),
+        "LSTM" if known(&["num_layers", "bidirectional"]) => {
+            let layers = kwargs.get("num_layers").and_then(Json::as_i64).unwrap_or(1);
+            let options = nn::RecurrentOptions::new().num_layers(layers);
+            let options = options.bidirectional(flag("bidirectional").unwrap_or(false));
+            Some(of(nn::LSTM::new_opt(int(0)?, int(1)?, options)))
+        }
         "BatchNorm2d" if known(&[]) => Some(of(nn::BatchNorm2d::new(int(0)?))),
         _ => None,
     }

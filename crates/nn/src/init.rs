@@ -2,7 +2,7 @@
 
 use tensor_aten::{Tensor, ops};
 use tensor_autograd::no_grad;
-use tensor_core::{DType, Error, Result, Scalar, check, check_value};
+use tensor_core::{DType, Result, Scalar, check, check_value};
 
 /// The nonlinearity that a gain or a Kaiming bound is meant for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -192,7 +192,7 @@ fn any(mask: &Tensor) -> Result<bool> {
 
 fn redrawn(tensor: &Tensor, mean: f64, std: f64, [a, b]: [f64; 2]) -> Result<Tensor> {
     // Bounds as the dtype holds them.
-    let bound = |x: f64| Ok::<_, Error>(ops::item(&Tensor::scalar_tensor(x, tensor.dtype())?)?);
+    let bound = |x: f64| ops::item(&Tensor::scalar_tensor(x, tensor.dtype())?);
     let (low, high) = (bound(a)?, bound(b)?);
     let mut result = ops::normal_(tensor, mean, std, None)?.clone();
     loop {
