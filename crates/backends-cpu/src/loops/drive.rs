@@ -422,8 +422,10 @@ impl<'a> Walk<'a> {
     fn periods(&mut self, iter: &TensorIter, mut at: Addresses, cols: usize, rows: usize) {
         let count = (self.room / cols).min(rows);
         let mut strides = self.outer;
+        for stride in &mut strides {
+            *stride *= count as isize;
+        }
         for i in 0..self.count {
-            strides[i] = self.outer[i] * count as isize;
             if self.repeats(i) {
                 let patch = Patch { at: at.list[i], inner: self.inner[i], outer: 0, cols, rows: count };
                 at.list[i] = self.stages.at(i);
@@ -436,7 +438,7 @@ impl<'a> Walk<'a> {
         }
         let whole = rows / count;
         self.block(iter, at, Rows { cols: cols * count, rows: whole, strides: &strides, still: 0 });
-        if rows % count > 0 {
+        if !rows.is_multiple_of(count) {
             for (address, stride) in at.list.iter_mut().zip(strides) {
                 *address = address.wrapping_offset(stride * whole as isize);
             }

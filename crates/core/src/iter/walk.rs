@@ -43,13 +43,12 @@ impl TensorIter {
             }
         };
         let mut rest = begin;
-        for d in 0..shape.len() {
-            if rest == 0 {
-                break;
-            }
+        let mut d = 0;
+        while rest > 0 && d < shape.len() {
             index[d] = rest % size(d);
             rest /= size(d);
             advance(offsets, d, index[d] as isize);
+            d += 1;
         }
         let mut left = end - begin;
         loop {
