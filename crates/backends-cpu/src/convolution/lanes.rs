@@ -48,7 +48,7 @@ pub const fn tile_size<I: Isa, T: Element>() -> (usize, usize, usize, usize) {
     match (T::DTYPE, I::LEVEL) {
         (DType::F32 | DType::F64, Level::V4) => (bytes / size_of::<T>(), 8, 3, 12),
         (DType::F32 | DType::F64, _) => (bytes / size_of::<T>(), 6, 2, 6),
-        _ => (4, 6, 2, 6),
+        _ => (4, 6, 1, 6),
     }
 }
 
@@ -59,6 +59,7 @@ macro_rules! with_tile {
             (16, 8, ..) => $crate::convolution::lanes::with_tile!(@ 16, 8, 3, 12, $consts, $body),
             (8, 8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 8, 3, 12, $consts, $body),
             (8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 6, 2, 6, $consts, $body),
+            (4, _, 1, _) => $crate::convolution::lanes::with_tile!(@ 4, 6, 1, 6, $consts, $body),
             (4, ..) => $crate::convolution::lanes::with_tile!(@ 4, 6, 2, 6, $consts, $body),
             _ => $crate::convolution::lanes::with_tile!(@ 2, 6, 2, 6, $consts, $body),
         }
