@@ -86,7 +86,7 @@ pub fn gemm<I: Isa, T: Gemm>(
     gemm_onto::<I, T>(alpha, a, b, beta, None, c)
 }
 
-/// `c = alpha * a @ b + beta * old`: [`gemm`] that is added to another matrix than `c`, if there is one: of its shape, of any
+/// `c = alpha * a @ b + beta * old`: [`gemm()`] that is added to another matrix than `c`, if there is one: of its shape, of any
 /// strides (0 where it is broadcast). It is read as tiles of `c` are written, not copied before.
 ///
 /// # Errors
