@@ -87,23 +87,23 @@ fn operator(entry: &Entry, op: &Operator) -> TokenStream {
     let call = quote!(ops::#caller(#(#args),*)?);
     let push = match schema.returns.len() {
         0 => quote!(#call;),
-        1 => quote!(stack.push(#call.into());),
+        1 => quote!(results.push(#call.into());),
         n => {
             let parts: Vec<Ident> = (0..n).map(|i| format_ident!("r{i}")).collect();
-            quote!(let (#(#parts),*) = #call; #(stack.push(#parts.into());)*)
+            quote!(let (#(#parts),*) = #call; #(results.push(#parts.into());)*)
         }
     };
-    let binding = if schema.args.is_empty() { quote!(_a) } else { quote!(a) };
+    let binding = if schema.args.is_empty() { quote!(_) } else { quote!(a) };
+    let results = if schema.returns.is_empty() { quote!(_) } else { quote!(results) };
     quote! {
         pub type #fn_type = fn(DispatchKeySet, #(#types),*) -> Result<#result>;
         pub static #name: Op<#fn_type> = Op::new(OpInfo {
             name: #full,
             schema: #text,
-            boxed: |stack| {
-                let #binding = Args::take(stack, #count, #label)?;
+            boxed: |stack| Args::call(stack, #count, #label, |#binding, #results| {
                 #push
                 Ok(())
-            },
+            }),
             tags: &[#(#tags),*],
         });
     }

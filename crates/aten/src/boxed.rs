@@ -11,15 +11,20 @@ pub struct Args {
 }
 
 impl Args {
-    /// Takes the last `count` values off the stack.
+    /// Calls `f` with the last `count` values of the stack, which it replaces by its results.
     ///
     /// # Errors
-    /// When there are fewer.
-    pub fn take(stack: &mut Stack, count: usize, name: &'static str) -> Result<Self> {
+    /// When there are fewer, and those of `f`.
+    pub fn call(
+        stack: &mut Stack,
+        count: usize,
+        name: &'static str,
+        f: fn(&Self, &mut Stack) -> Result<()>,
+    ) -> Result<()> {
         let Some(start) = stack.len().checked_sub(count) else {
             bail!(Runtime, "{name}() Expected a value for {count} argument(s) but received {}.", stack.len());
         };
-        Ok(Self { name, values: stack.split_off(start) })
+        f(&Self { name, values: stack.split_off(start) }, stack)
     }
 
     #[cold]
@@ -35,6 +40,7 @@ impl Args {
     }
 
     /// `Tensor`
+    #[inline(never)]
     pub fn tensor(&self, i: usize) -> Result<&Tensor> {
         match &self.values[i] {
             IValue::Tensor(t) => Ok(t),
@@ -43,6 +49,7 @@ impl Args {
     }
 
     /// `Tensor?`
+    #[inline(never)]
     pub fn opt_tensor(&self, i: usize) -> Result<Option<&Tensor>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -52,11 +59,13 @@ impl Args {
     }
 
     /// `Tensor[]`
+    #[inline(never)]
     pub fn tensor_list(&self, i: usize) -> Result<Vec<&Tensor>> {
         self.opt_tensor_list(i)?.into_iter().map(|t| t.ok_or_else(|| self.wrong(i, "List[Tensor]"))).collect()
     }
 
     /// `Tensor?[]`
+    #[inline(never)]
     pub fn opt_tensor_list(&self, i: usize) -> Result<Vec<Option<&Tensor>>> {
         match &self.values[i] {
             IValue::TensorList(list) => Ok(list.iter().map(Option::as_ref).collect()),
@@ -66,11 +75,13 @@ impl Args {
     }
 
     /// `Scalar`
+    #[inline(never)]
     pub fn scalar(&self, i: usize) -> Result<Scalar> {
         self.opt_scalar(i)?.ok_or_else(|| self.wrong(i, "number"))
     }
 
     /// `Scalar?`
+    #[inline(never)]
     pub fn opt_scalar(&self, i: usize) -> Result<Option<Scalar>> {
         Ok(Some(match &self.values[i] {
             IValue::None => return Ok(None),
@@ -83,6 +94,7 @@ impl Args {
     }
 
     /// `Scalar[]`
+    #[inline(never)]
     pub fn scalar_list(&self, i: usize) -> Result<Vec<Scalar>> {
         Ok(match &self.values[i] {
             IValue::ScalarList(list) => list.clone(),
@@ -94,11 +106,13 @@ impl Args {
     }
 
     /// `int`
+    #[inline(never)]
     pub fn int(&self, i: usize) -> Result<i64> {
         self.opt_int(i)?.ok_or_else(|| self.wrong(i, "int"))
     }
 
     /// `int?`
+    #[inline(never)]
     pub fn opt_int(&self, i: usize) -> Result<Option<i64>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -109,11 +123,13 @@ impl Args {
     }
 
     /// `float`
+    #[inline(never)]
     pub fn float(&self, i: usize) -> Result<f64> {
         self.opt_float(i)?.ok_or_else(|| self.wrong(i, "float"))
     }
 
     /// `float?`
+    #[inline(never)]
     pub fn opt_float(&self, i: usize) -> Result<Option<f64>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -124,11 +140,13 @@ impl Args {
     }
 
     /// `bool`
+    #[inline(never)]
     pub fn bool(&self, i: usize) -> Result<bool> {
         self.opt_bool(i)?.ok_or_else(|| self.wrong(i, "bool"))
     }
 
     /// `bool?`
+    #[inline(never)]
     pub fn opt_bool(&self, i: usize) -> Result<Option<bool>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -139,11 +157,13 @@ impl Args {
     }
 
     /// `str`
+    #[inline(never)]
     pub fn str(&self, i: usize) -> Result<&str> {
         self.opt_str(i)?.ok_or_else(|| self.wrong(i, "str"))
     }
 
     /// `str?`
+    #[inline(never)]
     pub fn opt_str(&self, i: usize) -> Result<Option<&str>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -153,11 +173,13 @@ impl Args {
     }
 
     /// `int[]`; for `int[N]` one number stands for N equal ones.
+    #[inline(never)]
     pub fn int_list(&self, i: usize, fixed: usize) -> Result<Vec<i64>> {
         self.opt_int_list(i, fixed)?.ok_or_else(|| self.wrong(i, "List[int]"))
     }
 
     /// `int[]?`
+    #[inline(never)]
     pub fn opt_int_list(&self, i: usize, fixed: usize) -> Result<Option<Vec<i64>>> {
         Ok(Some(match &self.values[i] {
             IValue::None => return Ok(None),
@@ -169,11 +191,13 @@ impl Args {
     }
 
     /// `float[]`
+    #[inline(never)]
     pub fn float_list(&self, i: usize) -> Result<Vec<f64>> {
         self.opt_float_list(i)?.ok_or_else(|| self.wrong(i, "List[float]"))
     }
 
     /// `float[]?`
+    #[inline(never)]
     pub fn opt_float_list(&self, i: usize) -> Result<Option<Vec<f64>>> {
         Ok(Some(match &self.values[i] {
             IValue::None => return Ok(None),
@@ -184,6 +208,7 @@ impl Args {
     }
 
     /// `bool[]`
+    #[inline(never)]
     pub fn bool_list(&self, i: usize) -> Result<Vec<bool>> {
         match &self.values[i] {
             IValue::BoolList(list) => Ok(list.clone()),
@@ -198,11 +223,13 @@ impl Args {
     }
 
     /// `ScalarType`
+    #[inline(never)]
     pub fn dtype(&self, i: usize) -> Result<DType> {
         self.opt_dtype(i)?.ok_or_else(|| self.wrong(i, "dtype"))
     }
 
     /// `ScalarType?`
+    #[inline(never)]
     pub fn opt_dtype(&self, i: usize) -> Result<Option<DType>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -212,6 +239,7 @@ impl Args {
     }
 
     /// `Layout?`
+    #[inline(never)]
     pub fn opt_layout(&self, i: usize) -> Result<Option<Layout>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -221,11 +249,13 @@ impl Args {
     }
 
     /// `Layout`
+    #[inline(never)]
     pub fn layout(&self, i: usize) -> Result<Layout> {
         self.opt_layout(i)?.ok_or_else(|| self.wrong(i, "layout"))
     }
 
     /// `Device?`
+    #[inline(never)]
     pub fn opt_device(&self, i: usize) -> Result<Option<Device>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -235,11 +265,13 @@ impl Args {
     }
 
     /// `Device`
+    #[inline(never)]
     pub fn device(&self, i: usize) -> Result<Device> {
         self.opt_device(i)?.ok_or_else(|| self.wrong(i, "Device"))
     }
 
     /// `MemoryFormat?`
+    #[inline(never)]
     pub fn opt_memory_format(&self, i: usize) -> Result<Option<MemoryFormat>> {
         match &self.values[i] {
             IValue::None => Ok(None),
@@ -249,11 +281,13 @@ impl Args {
     }
 
     /// `MemoryFormat`
+    #[inline(never)]
     pub fn memory_format(&self, i: usize) -> Result<MemoryFormat> {
         self.opt_memory_format(i)?.ok_or_else(|| self.wrong(i, "memory_format"))
     }
 
     /// `Generator?`
+    #[inline(never)]
     pub fn opt_generator(&self, i: usize) -> Result<Option<&Generator>> {
         match &self.values[i] {
             IValue::None => Ok(None),

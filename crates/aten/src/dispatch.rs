@@ -70,21 +70,34 @@ impl<F: Copy + Send + Sync + 'static> Op<F> {
 
     #[cold]
     fn fold(&self) -> Result<&Table<F>> {
-        let registry = registry()?;
-        let entry = registry.entry(self.info.name)?;
+        let folded = Folded::of(&self.info)?;
+        let mut slots = [None; DispatchKey::SLOTS];
+        for (slot, registration) in slots.iter_mut().zip(folded.slots) {
+            if let Some(registration) = registration {
+                let Some(kernel) = registration.kernel.downcast_ref::<F>() else {
+                    return Err(mismatched(&self.info, registration));
+                };
+                *slot = Some(*kernel);
+            }
+        }
+        Ok(self.table.get_or_init(|| Table { slots, keep: folded.keep }))
+    }
+}
+
+/// A [`Table`] without its type.
+struct Folded {
+    slots: [Option<&'static Registration>; DispatchKey::SLOTS],
+    keep: DispatchKeySet,
+}
+
+impl Folded {
+    fn of(info: &OpInfo) -> Result<Self> {
+        let entry = registry()?.entry(info.name)?;
         let mut slots = [None; DispatchKey::SLOTS];
         let mut keep = u64::MAX;
         for key in DispatchKey::RUNTIME {
             match entry.resolve(key) {
-                Resolved::Kernel(registration, _) => match registration.kernel.downcast_ref::<F>() {
-                    Some(kernel) => slots[key as usize] = Some(*kernel),
-                    None => bail!(
-                        Runtime,
-                        "the kernel of '{}' for {key} registered by {} has another signature than the operator",
-                        self.info.name,
-                        registration.source
-                    ),
-                },
+                Resolved::Kernel(registration, _) => slots[key as usize] = Some(registration),
                 Resolved::Fallthrough if !key.is_backend() => keep &= !(DispatchKeySet::of(key).bits() & !0xffff),
                 Resolved::Fallthrough | Resolved::Missing => {}
             }
@@ -95,8 +108,16 @@ impl<F: Copy + Send + Sync + 'static> Op<F> {
                 keep |= DispatchKeySet::of(key).bits();
             }
         }
-        Ok(self.table.get_or_init(|| Table { slots, keep: DispatchKeySet::from_bits(keep) }))
+        Ok(Self { slots, keep: DispatchKeySet::from_bits(keep) })
     }
+}
+
+#[cold]
+fn mismatched(info: &OpInfo, registration: &Registration) -> Error {
+    Error::runtime(format!(
+        "the kernel of '{}' for {} registered by {} has another signature than the operator",
+        info.name, registration.key, registration.source
+    ))
 }
 
 /// An operator without its type: what the registry lists.

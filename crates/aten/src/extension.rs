@@ -186,12 +186,13 @@ macro_rules! define_op {
             schema: $crate::extension::schema::without_namespace($schema),
             boxed: |stack| {
                 const COUNT: usize = <[&str]>::len(&[$(stringify!($arg)),*]);
-                let args = $crate::boxed::Args::take(stack, COUNT, $crate::extension::schema::name($schema))?;
-                let mut _positions = 0..;
-                $(let $arg = $crate::extension::values::hold::<$ty>(&args, &mut _positions)?;)*
-                let result = $name($(<$ty as $crate::extension::Argument<'_>>::lend(&$arg)),*)?;
-                $crate::extension::Returned::into_stack(result, stack);
-                Ok(())
+                $crate::boxed::Args::call(stack, COUNT, $crate::extension::schema::name($schema), |_args, results| {
+                    let mut _positions = 0..;
+                    $(let $arg = $crate::extension::values::hold::<$ty>(_args, &mut _positions)?;)*
+                    let result = $name($(<$ty as $crate::extension::Argument<'_>>::lend(&$arg)),*)?;
+                    $crate::extension::Returned::into_stack(result, results);
+                    Ok(())
+                })
             },
             tags: &[],
         });

@@ -25,24 +25,28 @@ pub mod op {
     pub static SCALED_DOT_PRODUCT_ATTENTION: Op<ScaledDotProductAttentionFn> = Op::new(OpInfo {
         name: "aten::scaled_dot_product_attention",
         schema: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::scaled_dot_product_attention")?;
-            stack
-                .push(
-                    ops::scaled_dot_product_attention(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.float(4)?,
-                            a.bool(5)?,
-                            a.opt_float(6)?,
-                            a.bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::scaled_dot_product_attention",
+            |a, results| {
+                results
+                    .push(
+                        ops::scaled_dot_product_attention(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.float(4)?,
+                                a.bool(5)?,
+                                a.opt_float(6)?,
+                                a.bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type _ScaledDotProductAttentionMathFn = fn(
@@ -62,23 +66,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_scaled_dot_product_attention_math",
         schema: "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_scaled_dot_product_attention_math")?;
-            let (r0, r1) = ops::_scaled_dot_product_attention_math(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.opt_tensor(3)?,
-                a.float(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.opt_float(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_scaled_dot_product_attention_math",
+            |a, results| {
+                let (r0, r1) = ops::_scaled_dot_product_attention_math(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.float(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.opt_float(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type _ScaledDotProductFlashAttentionForCpuFn = fn(
@@ -96,25 +104,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_scaled_dot_product_flash_attention_for_cpu",
         schema: "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                7,
-                "aten::_scaled_dot_product_flash_attention_for_cpu",
-            )?;
-            let (r0, r1) = ops::_scaled_dot_product_flash_attention_for_cpu(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.float(3)?,
-                a.bool(4)?,
-                a.opt_tensor(5)?,
-                a.opt_float(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_scaled_dot_product_flash_attention_for_cpu",
+            |a, results| {
+                let (r0, r1) = ops::_scaled_dot_product_flash_attention_for_cpu(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.float(3)?,
+                    a.bool(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_float(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type _ScaledDotProductFlashAttentionForCpuBackwardFn = fn(
@@ -135,29 +143,29 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
         schema: "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                10,
-                "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-            )?;
-            let (r0, r1, r2) = ops::_scaled_dot_product_flash_attention_for_cpu_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.opt_tensor(8)?,
-                a.opt_float(9)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::_scaled_dot_product_flash_attention_for_cpu_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.opt_tensor(8)?,
+                    a.opt_float(9)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _MaskedSoftmaxFn = fn(
@@ -170,20 +178,24 @@ pub mod op {
     pub static _MASKED_SOFTMAX: Op<_MaskedSoftmaxFn> = Op::new(OpInfo {
         name: "aten::_masked_softmax",
         schema: "_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_masked_softmax")?;
-            stack
-                .push(
-                    ops::_masked_softmax(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_masked_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_masked_softmax(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _MaskedSoftmaxOutFn = fn(
@@ -197,21 +209,25 @@ pub mod op {
     pub static _MASKED_SOFTMAX_OUT: Op<_MaskedSoftmaxOutFn> = Op::new(OpInfo {
         name: "aten::_masked_softmax.out",
         schema: "_masked_softmax.out(Tensor self, Tensor mask, int? dim=None, int? mask_type=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_masked_softmax")?;
-            stack
-                .push(
-                    ops::_masked_softmax_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_masked_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_masked_softmax_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _NativeMultiHeadAttentionFn = fn(
@@ -233,27 +249,31 @@ pub mod op {
     pub static _NATIVE_MULTI_HEAD_ATTENTION: Op<_NativeMultiHeadAttentionFn> = Op::new(OpInfo {
         name: "aten::_native_multi_head_attention",
         schema: "_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::_native_multi_head_attention")?;
-            let (r0, r1) = ops::_native_multi_head_attention(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-                a.opt_tensor(9)?,
-                a.bool(10)?,
-                a.bool(11)?,
-                a.opt_int(12)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::_native_multi_head_attention",
+            |a, results| {
+                let (r0, r1) = ops::_native_multi_head_attention(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                    a.opt_tensor(9)?,
+                    a.bool(10)?,
+                    a.bool(11)?,
+                    a.opt_int(12)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _NativeMultiHeadAttentionOutFn = fn(
@@ -277,29 +297,33 @@ pub mod op {
     pub static _NATIVE_MULTI_HEAD_ATTENTION_OUT: Op<_NativeMultiHeadAttentionOutFn> = Op::new(OpInfo {
         name: "aten::_native_multi_head_attention.out",
         schema: "_native_multi_head_attention.out(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 15, "aten::_native_multi_head_attention")?;
-            let (r0, r1) = ops::_native_multi_head_attention_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-                a.opt_tensor(9)?,
-                a.bool(10)?,
-                a.bool(11)?,
-                a.opt_int(12)?,
-                a.tensor(13)?,
-                a.tensor(14)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            15,
+            "aten::_native_multi_head_attention",
+            |a, results| {
+                let (r0, r1) = ops::_native_multi_head_attention_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                    a.opt_tensor(9)?,
+                    a.bool(10)?,
+                    a.bool(11)?,
+                    a.opt_int(12)?,
+                    a.tensor(13)?,
+                    a.tensor(14)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

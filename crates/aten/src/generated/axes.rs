@@ -20,30 +20,39 @@ pub mod op {
     pub static MOVEDIM_INTLIST: Op<MovedimIntlistFn> = Op::new(OpInfo {
         name: "aten::movedim.intlist",
         schema: "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::movedim")?;
-            stack
-                .push(
-                    ops::movedim_intlist(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::movedim",
+            |a, results| {
+                results
+                    .push(
+                        ops::movedim_intlist(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MovedimIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static MOVEDIM_INT: Op<MovedimIntFn> = Op::new(OpInfo {
         name: "aten::movedim.int",
         schema: "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::movedim")?;
-            stack.push(ops::movedim_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::movedim",
+            |a, results| {
+                results
+                    .push(ops::movedim_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MoveaxisIntlistFn = fn(
@@ -55,129 +64,174 @@ pub mod op {
     pub static MOVEAXIS_INTLIST: Op<MoveaxisIntlistFn> = Op::new(OpInfo {
         name: "aten::moveaxis.intlist",
         schema: "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::moveaxis")?;
-            stack
-                .push(
-                    ops::moveaxis_intlist(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::moveaxis",
+            |a, results| {
+                results
+                    .push(
+                        ops::moveaxis_intlist(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MoveaxisIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static MOVEAXIS_INT: Op<MoveaxisIntFn> = Op::new(OpInfo {
         name: "aten::moveaxis.int",
         schema: "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::moveaxis")?;
-            stack.push(ops::moveaxis_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::moveaxis",
+            |a, results| {
+                results
+                    .push(ops::moveaxis_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SwapaxesFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static SWAPAXES: Op<SwapaxesFn> = Op::new(OpInfo {
         name: "aten::swapaxes",
         schema: "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::swapaxes")?;
-            stack.push(ops::swapaxes(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::swapaxes",
+            |a, results| {
+                results.push(ops::swapaxes(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SwapaxesFn_ = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()>;
     pub static SWAPAXES_: Op<SwapaxesFn_> = Op::new(OpInfo {
         name: "aten::swapaxes_",
         schema: "swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::swapaxes_")?;
-            stack.push(ops::swapaxes_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::swapaxes_",
+            |a, results| {
+                results.push(ops::swapaxes_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type SwapdimsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static SWAPDIMS: Op<SwapdimsFn> = Op::new(OpInfo {
         name: "aten::swapdims",
         schema: "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::swapdims")?;
-            stack.push(ops::swapdims(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::swapdims",
+            |a, results| {
+                results.push(ops::swapdims(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SwapdimsFn_ = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()>;
     pub static SWAPDIMS_: Op<SwapdimsFn_> = Op::new(OpInfo {
         name: "aten::swapdims_",
         schema: "swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::swapdims_")?;
-            stack.push(ops::swapdims_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::swapdims_",
+            |a, results| {
+                results.push(ops::swapdims_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type NumpyTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NUMPY_T: Op<NumpyTFn> = Op::new(OpInfo {
         name: "aten::numpy_T",
         schema: "numpy_T(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::numpy_T")?;
-            stack.push(ops::numpy_t(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::numpy_T",
+            |a, results| {
+                results.push(ops::numpy_t(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static M_T: Op<MTFn> = Op::new(OpInfo {
         name: "aten::mT",
         schema: "mT(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::mT")?;
-            stack.push(ops::m_t(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::mT",
+            |a, results| {
+                results.push(ops::m_t(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MHFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static M_H: Op<MHFn> = Op::new(OpInfo {
         name: "aten::mH",
         schema: "mH(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::mH")?;
-            stack.push(ops::m_h(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::mH",
+            |a, results| {
+                results.push(ops::m_h(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatrixHFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MATRIX_H: Op<MatrixHFn> = Op::new(OpInfo {
         name: "aten::matrix_H",
         schema: "matrix_H(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::matrix_H")?;
-            stack.push(ops::matrix_h(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::matrix_H",
+            |a, results| {
+                results.push(ops::matrix_h(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdjointFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ADJOINT: Op<AdjointFn> = Op::new(OpInfo {
         name: "aten::adjoint",
         schema: "adjoint(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::adjoint")?;
-            stack.push(ops::adjoint(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::adjoint",
+            |a, results| {
+                results.push(ops::adjoint(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -25,23 +25,27 @@ pub mod op {
     pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> = Op::new(OpInfo {
         name: "aten::native_batch_norm",
         schema: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::native_batch_norm")?;
-            let (r0, r1, r2) = ops::native_batch_norm(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.bool(5)?,
-                a.float(6)?,
-                a.float(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::native_batch_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_batch_norm(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.bool(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeBatchNormOutFn = fn(
@@ -61,26 +65,30 @@ pub mod op {
     pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> = Op::new(OpInfo {
         name: "aten::native_batch_norm.out",
         schema: "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::native_batch_norm")?;
-            let (r0, r1, r2) = ops::native_batch_norm_out(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.bool(5)?,
-                a.float(6)?,
-                a.float(7)?,
-                a.tensor(8)?,
-                a.tensor(9)?,
-                a.tensor(10)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::native_batch_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_batch_norm_out(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.bool(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                    a.tensor(8)?,
+                    a.tensor(9)?,
+                    a.tensor(10)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeBatchNormBackwardFn = fn(
@@ -99,25 +107,29 @@ pub mod op {
     pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(OpInfo {
         name: "aten::native_batch_norm_backward",
         schema: "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::native_batch_norm_backward")?;
-            let (r0, r1, r2) = ops::native_batch_norm_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.opt_tensor(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.float(8)?,
-                a.bool_array(9)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::native_batch_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_batch_norm_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.float(8)?,
+                    a.bool_array(9)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeBatchNormBackwardOutFn = fn(
@@ -139,28 +151,32 @@ pub mod op {
     pub static NATIVE_BATCH_NORM_BACKWARD_OUT: Op<NativeBatchNormBackwardOutFn> = Op::new(OpInfo {
         name: "aten::native_batch_norm_backward.out",
         schema: "native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::native_batch_norm_backward")?;
-            let (r0, r1, r2) = ops::native_batch_norm_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.opt_tensor(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.float(8)?,
-                a.bool_array(9)?,
-                a.tensor(10)?,
-                a.tensor(11)?,
-                a.tensor(12)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::native_batch_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_batch_norm_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.float(8)?,
+                    a.bool_array(9)?,
+                    a.tensor(10)?,
+                    a.tensor(11)?,
+                    a.tensor(12)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BatchNormFn = fn(
@@ -178,25 +194,29 @@ pub mod op {
     pub static BATCH_NORM: Op<BatchNormFn> = Op::new(OpInfo {
         name: "aten::batch_norm",
         schema: "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::batch_norm")?;
-            stack
-                .push(
-                    ops::batch_norm(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.bool(5)?,
-                            a.float(6)?,
-                            a.float(7)?,
-                            a.bool(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::batch_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::batch_norm(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.bool(5)?,
+                                a.float(6)?,
+                                a.float(7)?,
+                                a.bool(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type _BatchNormImplIndexFn = fn(
@@ -214,26 +234,30 @@ pub mod op {
     pub static _BATCH_NORM_IMPL_INDEX: Op<_BatchNormImplIndexFn> = Op::new(OpInfo {
         name: "aten::_batch_norm_impl_index",
         schema: "_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_batch_norm_impl_index")?;
-            let (r0, r1, r2, r3, r4) = ops::_batch_norm_impl_index(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.bool(5)?,
-                a.float(6)?,
-                a.float(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            stack.push(r4.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_batch_norm_impl_index",
+            |a, results| {
+                let (r0, r1, r2, r3, r4) = ops::_batch_norm_impl_index(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.bool(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                results.push(r4.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type _NativeBatchNormLegitFn = fn(
@@ -250,23 +274,27 @@ pub mod op {
     pub static _NATIVE_BATCH_NORM_LEGIT: Op<_NativeBatchNormLegitFn> = Op::new(OpInfo {
         name: "aten::_native_batch_norm_legit",
         schema: "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_native_batch_norm_legit")?;
-            let (r0, r1, r2) = ops::_native_batch_norm_legit(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.bool(5)?,
-                a.float(6)?,
-                a.float(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_native_batch_norm_legit",
+            |a, results| {
+                let (r0, r1, r2) = ops::_native_batch_norm_legit(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.bool(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _NativeBatchNormLegitNoStatsFn = fn(
@@ -281,21 +309,25 @@ pub mod op {
     pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS: Op<_NativeBatchNormLegitNoStatsFn> = Op::new(OpInfo {
         name: "aten::_native_batch_norm_legit.no_stats",
         schema: "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_native_batch_norm_legit")?;
-            let (r0, r1, r2) = ops::_native_batch_norm_legit_no_stats(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.bool(3)?,
-                a.float(4)?,
-                a.float(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_native_batch_norm_legit",
+            |a, results| {
+                let (r0, r1, r2) = ops::_native_batch_norm_legit_no_stats(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.bool(3)?,
+                    a.float(4)?,
+                    a.float(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _NativeBatchNormLegitNoStatsOutFn = fn(
@@ -315,24 +347,28 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_native_batch_norm_legit.no_stats_out",
         schema: "_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_native_batch_norm_legit")?;
-            let (r0, r1, r2) = ops::_native_batch_norm_legit_no_stats_out(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.bool(3)?,
-                a.float(4)?,
-                a.float(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_native_batch_norm_legit",
+            |a, results| {
+                let (r0, r1, r2) = ops::_native_batch_norm_legit_no_stats_out(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.bool(3)?,
+                    a.float(4)?,
+                    a.float(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _NativeBatchNormLegitNoTrainingFn = fn(
@@ -350,22 +386,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_native_batch_norm_legit_no_training",
         schema: "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_native_batch_norm_legit_no_training")?;
-            let (r0, r1, r2) = ops::_native_batch_norm_legit_no_training(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.float(5)?,
-                a.float(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_native_batch_norm_legit_no_training",
+            |a, results| {
+                let (r0, r1, r2) = ops::_native_batch_norm_legit_no_training(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.float(5)?,
+                    a.float(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _NativeBatchNormLegitNoTrainingOutFn = fn(
@@ -386,25 +426,29 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_native_batch_norm_legit_no_training.out",
         schema: "_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::_native_batch_norm_legit_no_training")?;
-            let (r0, r1, r2) = ops::_native_batch_norm_legit_no_training_out(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.float(5)?,
-                a.float(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-                a.tensor(9)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::_native_batch_norm_legit_no_training",
+            |a, results| {
+                let (r0, r1, r2) = ops::_native_batch_norm_legit_no_training_out(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.float(5)?,
+                    a.float(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                    a.tensor(9)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type InstanceNormFn = fn(
@@ -422,25 +466,29 @@ pub mod op {
     pub static INSTANCE_NORM: Op<InstanceNormFn> = Op::new(OpInfo {
         name: "aten::instance_norm",
         schema: "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::instance_norm")?;
-            stack
-                .push(
-                    ops::instance_norm(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.bool(5)?,
-                            a.float(6)?,
-                            a.float(7)?,
-                            a.bool(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::instance_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::instance_norm(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.bool(5)?,
+                                a.float(6)?,
+                                a.float(7)?,
+                                a.bool(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _BatchNormWithUpdateFn = fn(
@@ -456,23 +504,27 @@ pub mod op {
     pub static _BATCH_NORM_WITH_UPDATE: Op<_BatchNormWithUpdateFn> = Op::new(OpInfo {
         name: "aten::_batch_norm_with_update",
         schema: "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_batch_norm_with_update")?;
-            let (r0, r1, r2, r3) = ops::_batch_norm_with_update(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.float(5)?,
-                a.float(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_batch_norm_with_update",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_batch_norm_with_update(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.float(5)?,
+                    a.float(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BatchNormBackwardFn = fn(
@@ -492,26 +544,30 @@ pub mod op {
     pub static BATCH_NORM_BACKWARD: Op<BatchNormBackwardFn> = Op::new(OpInfo {
         name: "aten::batch_norm_backward",
         schema: "batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::batch_norm_backward")?;
-            let (r0, r1, r2) = ops::batch_norm_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.opt_tensor(3)?,
-                a.opt_tensor(4)?,
-                a.opt_tensor(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.float(8)?,
-                a.bool_array(9)?,
-                a.tensor(10)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::batch_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::batch_norm_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.float(8)?,
+                    a.bool_array(9)?,
+                    a.tensor(10)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

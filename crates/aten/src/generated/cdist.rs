@@ -21,26 +21,39 @@ pub mod op {
     pub static CDIST: Op<CdistFn> = Op::new(OpInfo {
         name: "aten::cdist",
         schema: "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cdist")?;
-            stack
-                .push(
-                    ops::cdist(a.tensor(0)?, a.tensor(1)?, a.float(2)?, a.opt_int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cdist",
+            |a, results| {
+                results
+                    .push(
+                        ops::cdist(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EuclideanDistFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static _EUCLIDEAN_DIST: Op<_EuclideanDistFn> = Op::new(OpInfo {
         name: "aten::_euclidean_dist",
         schema: "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_euclidean_dist")?;
-            stack.push(ops::_euclidean_dist(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_euclidean_dist",
+            |a, results| {
+                results.push(ops::_euclidean_dist(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EuclideanDistOutFn = fn(
@@ -52,15 +65,23 @@ pub mod op {
     pub static _EUCLIDEAN_DIST_OUT: Op<_EuclideanDistOutFn> = Op::new(OpInfo {
         name: "aten::_euclidean_dist.out",
         schema: "_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_euclidean_dist")?;
-            stack
-                .push(
-                    ops::_euclidean_dist_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_euclidean_dist",
+            |a, results| {
+                results
+                    .push(
+                        ops::_euclidean_dist_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CdistForwardFn = fn(
@@ -73,20 +94,24 @@ pub mod op {
     pub static _CDIST_FORWARD: Op<_CdistForwardFn> = Op::new(OpInfo {
         name: "aten::_cdist_forward",
         schema: "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_cdist_forward")?;
-            stack
-                .push(
-                    ops::_cdist_forward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_cdist_forward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_cdist_forward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _CdistForwardOutFn = fn(
@@ -100,21 +125,25 @@ pub mod op {
     pub static _CDIST_FORWARD_OUT: Op<_CdistForwardOutFn> = Op::new(OpInfo {
         name: "aten::_cdist_forward.out",
         schema: "_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_cdist_forward")?;
-            stack
-                .push(
-                    ops::_cdist_forward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.opt_int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_cdist_forward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_cdist_forward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.opt_int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CdistBackwardFn = fn(
@@ -128,21 +157,25 @@ pub mod op {
     pub static _CDIST_BACKWARD: Op<_CdistBackwardFn> = Op::new(OpInfo {
         name: "aten::_cdist_backward",
         schema: "_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_cdist_backward")?;
-            stack
-                .push(
-                    ops::_cdist_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_cdist_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_cdist_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CdistBackwardOutFn = fn(
@@ -157,44 +190,56 @@ pub mod op {
     pub static _CDIST_BACKWARD_OUT: Op<_CdistBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_cdist_backward.out",
         schema: "_cdist_backward.out(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_cdist_backward")?;
-            stack
-                .push(
-                    ops::_cdist_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_cdist_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_cdist_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PdistFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
     pub static PDIST: Op<PdistFn> = Op::new(OpInfo {
         name: "aten::pdist",
         schema: "pdist(Tensor self, float p=2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pdist")?;
-            stack.push(ops::pdist(a.tensor(0)?, a.float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pdist",
+            |a, results| {
+                results.push(ops::pdist(a.tensor(0)?, a.float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PdistForwardFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
     pub static _PDIST_FORWARD: Op<_PdistForwardFn> = Op::new(OpInfo {
         name: "aten::_pdist_forward",
         schema: "_pdist_forward(Tensor self, float p=2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_pdist_forward")?;
-            stack.push(ops::_pdist_forward(a.tensor(0)?, a.float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_pdist_forward",
+            |a, results| {
+                results.push(ops::_pdist_forward(a.tensor(0)?, a.float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _PdistForwardOutFn = fn(
@@ -206,15 +251,19 @@ pub mod op {
     pub static _PDIST_FORWARD_OUT: Op<_PdistForwardOutFn> = Op::new(OpInfo {
         name: "aten::_pdist_forward.out",
         schema: "_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_pdist_forward")?;
-            stack
-                .push(
-                    ops::_pdist_forward_out(a.tensor(0)?, a.float(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_pdist_forward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_pdist_forward_out(a.tensor(0)?, a.float(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PdistBackwardFn = fn(
@@ -227,20 +276,24 @@ pub mod op {
     pub static _PDIST_BACKWARD: Op<_PdistBackwardFn> = Op::new(OpInfo {
         name: "aten::_pdist_backward",
         schema: "_pdist_backward(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_pdist_backward")?;
-            stack
-                .push(
-                    ops::_pdist_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_pdist_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_pdist_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PdistBackwardOutFn = fn(
@@ -254,21 +307,25 @@ pub mod op {
     pub static _PDIST_BACKWARD_OUT: Op<_PdistBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_pdist_backward.out",
         schema: "_pdist_backward.out(Tensor grad_output, Tensor self, float p, Tensor pdist, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_pdist_backward")?;
-            stack
-                .push(
-                    ops::_pdist_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_pdist_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_pdist_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

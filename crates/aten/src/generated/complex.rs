@@ -15,132 +15,180 @@ pub mod op {
     pub static CONJ: Op<ConjFn> = Op::new(OpInfo {
         name: "aten::conj",
         schema: "conj(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::conj")?;
-            stack.push(ops::conj(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::conj",
+            |a, results| {
+                results.push(ops::conj(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static _CONJ: Op<_ConjFn> = Op::new(OpInfo {
         name: "aten::_conj",
         schema: "_conj(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_conj")?;
-            stack.push(ops::_conj(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_conj",
+            |a, results| {
+                results.push(ops::_conj(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static CONJ_PHYSICAL: Op<ConjPhysicalFn> = Op::new(OpInfo {
         name: "aten::conj_physical",
         schema: "conj_physical(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::conj_physical")?;
-            stack.push(ops::conj_physical(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::conj_physical",
+            |a, results| {
+                results.push(ops::conj_physical(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "pointwise"],
     });
     pub type ConjPhysicalFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static CONJ_PHYSICAL_: Op<ConjPhysicalFn_> = Op::new(OpInfo {
         name: "aten::conj_physical_",
         schema: "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::conj_physical_")?;
-            stack.push(ops::conj_physical_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::conj_physical_",
+            |a, results| {
+                results.push(ops::conj_physical_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AngleFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ANGLE: Op<AngleFn> = Op::new(OpInfo {
         name: "aten::angle",
         schema: "angle(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::angle")?;
-            stack.push(ops::angle(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::angle",
+            |a, results| {
+                results.push(ops::angle(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AngleOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ANGLE_OUT: Op<AngleOutFn> = Op::new(OpInfo {
         name: "aten::angle.out",
         schema: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::angle")?;
-            stack.push(ops::angle_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::angle",
+            |a, results| {
+                results.push(ops::angle_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RESOLVE_CONJ: Op<ResolveConjFn> = Op::new(OpInfo {
         name: "aten::resolve_conj",
         schema: "resolve_conj(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::resolve_conj")?;
-            stack.push(ops::resolve_conj(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::resolve_conj",
+            |a, results| {
+                results.push(ops::resolve_conj(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ResolveNegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RESOLVE_NEG: Op<ResolveNegFn> = Op::new(OpInfo {
         name: "aten::resolve_neg",
         schema: "resolve_neg(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::resolve_neg")?;
-            stack.push(ops::resolve_neg(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::resolve_neg",
+            |a, results| {
+                results.push(ops::resolve_neg(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ViewAsRealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static VIEW_AS_REAL: Op<ViewAsRealFn> = Op::new(OpInfo {
         name: "aten::view_as_real",
         schema: "view_as_real(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::view_as_real")?;
-            stack.push(ops::view_as_real(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::view_as_real",
+            |a, results| {
+                results.push(ops::view_as_real(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ViewAsComplexFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static VIEW_AS_COMPLEX: Op<ViewAsComplexFn> = Op::new(OpInfo {
         name: "aten::view_as_complex",
         schema: "view_as_complex(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::view_as_complex")?;
-            stack.push(ops::view_as_complex(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::view_as_complex",
+            |a, results| {
+                results.push(ops::view_as_complex(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static REAL: Op<RealFn> = Op::new(OpInfo {
         name: "aten::real",
         schema: "real(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::real")?;
-            stack.push(ops::real(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::real",
+            |a, results| {
+                results.push(ops::real(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ImagFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static IMAG: Op<ImagFn> = Op::new(OpInfo {
         name: "aten::imag",
         schema: "imag(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::imag")?;
-            stack.push(ops::imag(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::imag",
+            |a, results| {
+                results.push(ops::imag(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -26,25 +26,29 @@ pub mod op {
     pub static CONVOLUTION: Op<ConvolutionFn> = Op::new(OpInfo {
         name: "aten::convolution",
         schema: "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::convolution")?;
-            stack
-                .push(
-                    ops::convolution(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            a.bool(6)?,
-                            &a.int_list(7, 0)?,
-                            a.int(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::convolution",
+            |a, results| {
+                results
+                    .push(
+                        ops::convolution(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                a.bool(6)?,
+                                &a.int_list(7, 0)?,
+                                a.int(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ConvolutionOutFn = fn(
@@ -63,26 +67,30 @@ pub mod op {
     pub static CONVOLUTION_OUT: Op<ConvolutionOutFn> = Op::new(OpInfo {
         name: "aten::convolution.out",
         schema: "convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::convolution")?;
-            stack
-                .push(
-                    ops::convolution_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            a.bool(6)?,
-                            &a.int_list(7, 0)?,
-                            a.int(8)?,
-                            a.tensor(9)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::convolution",
+            |a, results| {
+                results
+                    .push(
+                        ops::convolution_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                a.bool(6)?,
+                                &a.int_list(7, 0)?,
+                                a.int(8)?,
+                                a.tensor(9)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ConvolutionFn = fn(
@@ -104,29 +112,33 @@ pub mod op {
     pub static _CONVOLUTION: Op<_ConvolutionFn> = Op::new(OpInfo {
         name: "aten::_convolution",
         schema: "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::_convolution")?;
-            stack
-                .push(
-                    ops::_convolution(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            a.bool(6)?,
-                            &a.int_list(7, 0)?,
-                            a.int(8)?,
-                            a.bool(9)?,
-                            a.bool(10)?,
-                            a.bool(11)?,
-                            a.bool(12)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::_convolution",
+            |a, results| {
+                results
+                    .push(
+                        ops::_convolution(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                a.bool(6)?,
+                                &a.int_list(7, 0)?,
+                                a.int(8)?,
+                                a.bool(9)?,
+                                a.bool(10)?,
+                                a.bool(11)?,
+                                a.bool(12)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ConvolutionOutFn = fn(
@@ -149,30 +161,34 @@ pub mod op {
     pub static _CONVOLUTION_OUT: Op<_ConvolutionOutFn> = Op::new(OpInfo {
         name: "aten::_convolution.out",
         schema: "_convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 14, "aten::_convolution")?;
-            stack
-                .push(
-                    ops::_convolution_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            a.bool(6)?,
-                            &a.int_list(7, 0)?,
-                            a.int(8)?,
-                            a.bool(9)?,
-                            a.bool(10)?,
-                            a.bool(11)?,
-                            a.bool(12)?,
-                            a.tensor(13)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            14,
+            "aten::_convolution",
+            |a, results| {
+                results
+                    .push(
+                        ops::_convolution_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                a.bool(6)?,
+                                &a.int_list(7, 0)?,
+                                a.int(8)?,
+                                a.bool(9)?,
+                                a.bool(10)?,
+                                a.bool(11)?,
+                                a.bool(12)?,
+                                a.tensor(13)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConvolutionBackwardFn = fn(
@@ -192,26 +208,30 @@ pub mod op {
     pub static CONVOLUTION_BACKWARD: Op<ConvolutionBackwardFn> = Op::new(OpInfo {
         name: "aten::convolution_backward",
         schema: "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::convolution_backward")?;
-            let (r0, r1, r2) = ops::convolution_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.opt_int_list(3, 0)?.as_deref(),
-                &a.int_list(4, 0)?,
-                &a.int_list(5, 0)?,
-                &a.int_list(6, 0)?,
-                a.bool(7)?,
-                &a.int_list(8, 0)?,
-                a.int(9)?,
-                a.bool_array(10)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::convolution_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::convolution_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.opt_int_list(3, 0)?.as_deref(),
+                    &a.int_list(4, 0)?,
+                    &a.int_list(5, 0)?,
+                    &a.int_list(6, 0)?,
+                    a.bool(7)?,
+                    &a.int_list(8, 0)?,
+                    a.int(9)?,
+                    a.bool_array(10)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ConvolutionBackwardOutFn = fn(
@@ -234,29 +254,33 @@ pub mod op {
     pub static CONVOLUTION_BACKWARD_OUT: Op<ConvolutionBackwardOutFn> = Op::new(OpInfo {
         name: "aten::convolution_backward.out",
         schema: "convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 14, "aten::convolution_backward")?;
-            let (r0, r1, r2) = ops::convolution_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.opt_int_list(3, 0)?.as_deref(),
-                &a.int_list(4, 0)?,
-                &a.int_list(5, 0)?,
-                &a.int_list(6, 0)?,
-                a.bool(7)?,
-                &a.int_list(8, 0)?,
-                a.int(9)?,
-                a.bool_array(10)?,
-                a.tensor(11)?,
-                a.tensor(12)?,
-                a.tensor(13)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            14,
+            "aten::convolution_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::convolution_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.opt_int_list(3, 0)?.as_deref(),
+                    &a.int_list(4, 0)?,
+                    &a.int_list(5, 0)?,
+                    &a.int_list(6, 0)?,
+                    a.bool(7)?,
+                    &a.int_list(8, 0)?,
+                    a.int(9)?,
+                    a.bool_array(10)?,
+                    a.tensor(11)?,
+                    a.tensor(12)?,
+                    a.tensor(13)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv1dFn = fn(
@@ -272,23 +296,27 @@ pub mod op {
     pub static CONV1D: Op<Conv1dFn> = Op::new(OpInfo {
         name: "aten::conv1d",
         schema: "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv1d")?;
-            stack
-                .push(
-                    ops::conv1d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 1)?,
-                            &a.int_list(4, 1)?,
-                            &a.int_list(5, 1)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv1d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 1)?,
+                                &a.int_list(4, 1)?,
+                                &a.int_list(5, 1)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv2dFn = fn(
@@ -304,23 +332,27 @@ pub mod op {
     pub static CONV2D: Op<Conv2dFn> = Op::new(OpInfo {
         name: "aten::conv2d",
         schema: "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv2d")?;
-            stack
-                .push(
-                    ops::conv2d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv2d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv3dFn = fn(
@@ -336,23 +368,27 @@ pub mod op {
     pub static CONV3D: Op<Conv3dFn> = Op::new(OpInfo {
         name: "aten::conv3d",
         schema: "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv3d")?;
-            stack
-                .push(
-                    ops::conv3d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            &a.int_list(5, 3)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv3d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                &a.int_list(5, 3)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv1dPaddingFn = fn(
@@ -368,23 +404,27 @@ pub mod op {
     pub static CONV1D_PADDING: Op<Conv1dPaddingFn> = Op::new(OpInfo {
         name: "aten::conv1d.padding",
         schema: "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding=\"valid\", SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv1d")?;
-            stack
-                .push(
-                    ops::conv1d_padding(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 1)?,
-                            a.str(4)?,
-                            &a.int_list(5, 1)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv1d_padding(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 1)?,
+                                a.str(4)?,
+                                &a.int_list(5, 1)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv2dPaddingFn = fn(
@@ -400,23 +440,27 @@ pub mod op {
     pub static CONV2D_PADDING: Op<Conv2dPaddingFn> = Op::new(OpInfo {
         name: "aten::conv2d.padding",
         schema: "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv2d")?;
-            stack
-                .push(
-                    ops::conv2d_padding(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 2)?,
-                            a.str(4)?,
-                            &a.int_list(5, 2)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv2d_padding(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 2)?,
+                                a.str(4)?,
+                                &a.int_list(5, 2)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Conv3dPaddingFn = fn(
@@ -432,23 +476,27 @@ pub mod op {
     pub static CONV3D_PADDING: Op<Conv3dPaddingFn> = Op::new(OpInfo {
         name: "aten::conv3d.padding",
         schema: "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding=\"valid\", SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::conv3d")?;
-            stack
-                .push(
-                    ops::conv3d_padding(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 3)?,
-                            a.str(4)?,
-                            &a.int_list(5, 3)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::conv3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv3d_padding(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 3)?,
+                                a.str(4)?,
+                                &a.int_list(5, 3)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConvTranspose1dFn = fn(
@@ -465,24 +513,28 @@ pub mod op {
     pub static CONV_TRANSPOSE1D: Op<ConvTranspose1dFn> = Op::new(OpInfo {
         name: "aten::conv_transpose1d",
         schema: "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::conv_transpose1d")?;
-            stack
-                .push(
-                    ops::conv_transpose1d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 1)?,
-                            &a.int_list(4, 1)?,
-                            &a.int_list(5, 1)?,
-                            a.int(6)?,
-                            &a.int_list(7, 1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::conv_transpose1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv_transpose1d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 1)?,
+                                &a.int_list(4, 1)?,
+                                &a.int_list(5, 1)?,
+                                a.int(6)?,
+                                &a.int_list(7, 1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConvTranspose2dInputFn = fn(
@@ -499,24 +551,28 @@ pub mod op {
     pub static CONV_TRANSPOSE2D_INPUT: Op<ConvTranspose2dInputFn> = Op::new(OpInfo {
         name: "aten::conv_transpose2d.input",
         schema: "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::conv_transpose2d")?;
-            stack
-                .push(
-                    ops::conv_transpose2d_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                            a.int(6)?,
-                            &a.int_list(7, 2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::conv_transpose2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv_transpose2d_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                                a.int(6)?,
+                                &a.int_list(7, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConvTranspose3dInputFn = fn(
@@ -533,24 +589,28 @@ pub mod op {
     pub static CONV_TRANSPOSE3D_INPUT: Op<ConvTranspose3dInputFn> = Op::new(OpInfo {
         name: "aten::conv_transpose3d.input",
         schema: "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::conv_transpose3d")?;
-            stack
-                .push(
-                    ops::conv_transpose3d_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            &a.int_list(5, 3)?,
-                            a.int(6)?,
-                            &a.int_list(7, 3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::conv_transpose3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::conv_transpose3d_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                &a.int_list(5, 3)?,
+                                a.int(6)?,
+                                &a.int_list(7, 3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,22 +15,30 @@ pub mod op {
     pub static COPY_: Op<CopyFn_> = Op::new(OpInfo {
         name: "aten::copy_",
         schema: "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::copy_")?;
-            stack.push(ops::copy_(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::copy_",
+            |a, results| {
+                results.push(ops::copy_(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CopyFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<Tensor>;
     pub static COPY: Op<CopyFn> = Op::new(OpInfo {
         name: "aten::copy",
         schema: "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::copy")?;
-            stack.push(ops::copy(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::copy",
+            |a, results| {
+                results.push(ops::copy(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type CopyOutFn = fn(
@@ -43,15 +51,24 @@ pub mod op {
     pub static COPY_OUT: Op<CopyOutFn> = Op::new(OpInfo {
         name: "aten::copy.out",
         schema: "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::copy")?;
-            stack
-                .push(
-                    ops::copy_out(a.tensor(0)?, a.tensor(1)?, a.bool(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::copy_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CloneFn = fn(
@@ -62,11 +79,15 @@ pub mod op {
     pub static CLONE: Op<CloneFn> = Op::new(OpInfo {
         name: "aten::clone",
         schema: "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clone")?;
-            stack.push(ops::clone(a.tensor(0)?, a.opt_memory_format(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clone",
+            |a, results| {
+                results.push(ops::clone(a.tensor(0)?, a.opt_memory_format(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type CloneOutFn = fn(
@@ -78,26 +99,38 @@ pub mod op {
     pub static CLONE_OUT: Op<CloneOutFn> = Op::new(OpInfo {
         name: "aten::clone.out",
         schema: "clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clone")?;
-            stack
-                .push(
-                    ops::clone_out(a.tensor(0)?, a.opt_memory_format(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clone",
+            |a, results| {
+                results
+                    .push(
+                        ops::clone_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ContiguousFn = fn(DispatchKeySet, &Tensor, MemoryFormat) -> Result<Tensor>;
     pub static CONTIGUOUS: Op<ContiguousFn> = Op::new(OpInfo {
         name: "aten::contiguous",
         schema: "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::contiguous")?;
-            stack.push(ops::contiguous(a.tensor(0)?, a.memory_format(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::contiguous",
+            |a, results| {
+                results.push(ops::contiguous(a.tensor(0)?, a.memory_format(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ToCopyFn = fn(
@@ -113,23 +146,27 @@ pub mod op {
     pub static _TO_COPY: Op<_ToCopyFn> = Op::new(OpInfo {
         name: "aten::_to_copy",
         schema: "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_to_copy")?;
-            stack
-                .push(
-                    ops::_to_copy(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.bool(5)?,
-                            a.opt_memory_format(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_to_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::_to_copy(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.bool(5)?,
+                                a.opt_memory_format(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _ToCopyOutFn = fn(
@@ -142,20 +179,24 @@ pub mod op {
     pub static _TO_COPY_OUT: Op<_ToCopyOutFn> = Op::new(OpInfo {
         name: "aten::_to_copy.out",
         schema: "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_to_copy")?;
-            stack
-                .push(
-                    ops::_to_copy_out(
-                            a.tensor(0)?,
-                            a.bool(1)?,
-                            a.opt_memory_format(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_to_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::_to_copy_out(
+                                a.tensor(0)?,
+                                a.bool(1)?,
+                                a.opt_memory_format(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ToDtypeFn = fn(
@@ -169,21 +210,25 @@ pub mod op {
     pub static TO_DTYPE: Op<ToDtypeFn> = Op::new(OpInfo {
         name: "aten::to.dtype",
         schema: "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::to")?;
-            stack
-                .push(
-                    ops::to_dtype(
-                            a.tensor(0)?,
-                            a.dtype(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_memory_format(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::to",
+            |a, results| {
+                results
+                    .push(
+                        ops::to_dtype(
+                                a.tensor(0)?,
+                                a.dtype(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_memory_format(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ToDeviceFn = fn(
@@ -198,22 +243,26 @@ pub mod op {
     pub static TO_DEVICE: Op<ToDeviceFn> = Op::new(OpInfo {
         name: "aten::to.device",
         schema: "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::to")?;
-            stack
-                .push(
-                    ops::to_device(
-                            a.tensor(0)?,
-                            a.device(1)?,
-                            a.dtype(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::to",
+            |a, results| {
+                results
+                    .push(
+                        ops::to_device(
+                                a.tensor(0)?,
+                                a.device(1)?,
+                                a.dtype(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ToDtypeLayoutFn = fn(
@@ -230,24 +279,28 @@ pub mod op {
     pub static TO_DTYPE_LAYOUT: Op<ToDtypeLayoutFn> = Op::new(OpInfo {
         name: "aten::to.dtype_layout",
         schema: "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::to")?;
-            stack
-                .push(
-                    ops::to_dtype_layout(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_memory_format(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::to",
+            |a, results| {
+                results
+                    .push(
+                        ops::to_dtype_layout(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_memory_format(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ToOtherFn = fn(
@@ -261,54 +314,70 @@ pub mod op {
     pub static TO_OTHER: Op<ToOtherFn> = Op::new(OpInfo {
         name: "aten::to.other",
         schema: "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::to")?;
-            stack
-                .push(
-                    ops::to_other(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_memory_format(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::to",
+            |a, results| {
+                results
+                    .push(
+                        ops::to_other(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_memory_format(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TypeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static TYPE_AS: Op<TypeAsFn> = Op::new(OpInfo {
         name: "aten::type_as",
         schema: "type_as(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::type_as")?;
-            stack.push(ops::type_as(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::type_as",
+            |a, results| {
+                results.push(ops::type_as(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ItemFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
     pub static ITEM: Op<ItemFn> = Op::new(OpInfo {
         name: "aten::item",
         schema: "item(Tensor self) -> Scalar",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::item")?;
-            stack.push(ops::item(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::item",
+            |a, results| {
+                results.push(ops::item(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["data_dependent_output"],
     });
     pub type _LocalScalarDenseFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
     pub static _LOCAL_SCALAR_DENSE: Op<_LocalScalarDenseFn> = Op::new(OpInfo {
         name: "aten::_local_scalar_dense",
         schema: "_local_scalar_dense(Tensor self) -> Scalar",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_local_scalar_dense")?;
-            stack.push(ops::_local_scalar_dense(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_local_scalar_dense",
+            |a, results| {
+                results.push(ops::_local_scalar_dense(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "data_dependent_output"],
     });
 }

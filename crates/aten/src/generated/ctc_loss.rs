@@ -24,23 +24,27 @@ pub mod op {
     pub static CTC_LOSS_INT_LIST: Op<CtcLossIntListFn> = Op::new(OpInfo {
         name: "aten::ctc_loss.IntList",
         schema: "ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::ctc_loss")?;
-            stack
-                .push(
-                    ops::ctc_loss_int_list(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                            &a.int_list(3, 0)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::ctc_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::ctc_loss_int_list(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                                &a.int_list(3, 0)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CtcLossFn = fn(
@@ -56,23 +60,27 @@ pub mod op {
     pub static CTC_LOSS: Op<CtcLossFn> = Op::new(OpInfo {
         name: "aten::ctc_loss.Tensor",
         schema: "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::ctc_loss")?;
-            stack
-                .push(
-                    ops::ctc_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::ctc_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::ctc_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CtcLossFn = fn(
@@ -87,20 +95,24 @@ pub mod op {
     pub static _CTC_LOSS: Op<_CtcLossFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss",
         schema: "_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_ctc_loss")?;
-            let (r0, r1) = ops::_ctc_loss(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.int_list(2, 0)?,
-                &a.int_list(3, 0)?,
-                a.int(4)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_ctc_loss",
+            |a, results| {
+                let (r0, r1) = ops::_ctc_loss(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.int_list(2, 0)?,
+                    &a.int_list(3, 0)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _CtcLossOutFn = fn(
@@ -117,22 +129,26 @@ pub mod op {
     pub static _CTC_LOSS_OUT: Op<_CtcLossOutFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss.out",
         schema: "_ctc_loss.out(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_ctc_loss")?;
-            let (r0, r1) = ops::_ctc_loss_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.int_list(2, 0)?,
-                &a.int_list(3, 0)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_ctc_loss",
+            |a, results| {
+                let (r0, r1) = ops::_ctc_loss_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.int_list(2, 0)?,
+                    &a.int_list(3, 0)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _CtcLossBackwardFn = fn(
@@ -150,25 +166,29 @@ pub mod op {
     pub static _CTC_LOSS_BACKWARD: Op<_CtcLossBackwardFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss_backward",
         schema: "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_ctc_loss_backward")?;
-            stack
-                .push(
-                    ops::_ctc_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            a.tensor(5)?,
-                            a.tensor(6)?,
-                            a.int(7)?,
-                            a.bool(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_ctc_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_ctc_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                a.tensor(5)?,
+                                a.tensor(6)?,
+                                a.int(7)?,
+                                a.bool(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CtcLossBackwardOutFn = fn(
@@ -187,26 +207,30 @@ pub mod op {
     pub static _CTC_LOSS_BACKWARD_OUT: Op<_CtcLossBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss_backward.out",
         schema: "_ctc_loss_backward.out(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::_ctc_loss_backward")?;
-            stack
-                .push(
-                    ops::_ctc_loss_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            a.tensor(5)?,
-                            a.tensor(6)?,
-                            a.int(7)?,
-                            a.bool(8)?,
-                            a.tensor(9)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::_ctc_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_ctc_loss_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                a.tensor(5)?,
+                                a.tensor(6)?,
+                                a.int(7)?,
+                                a.bool(8)?,
+                                a.tensor(9)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _CtcLossTensorFn = fn(
@@ -221,20 +245,24 @@ pub mod op {
     pub static _CTC_LOSS_TENSOR: Op<_CtcLossTensorFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss.Tensor",
         schema: "_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_ctc_loss")?;
-            let (r0, r1) = ops::_ctc_loss_tensor(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_ctc_loss",
+            |a, results| {
+                let (r0, r1) = ops::_ctc_loss_tensor(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _CtcLossTensorOutFn = fn(
@@ -251,22 +279,26 @@ pub mod op {
     pub static _CTC_LOSS_TENSOR_OUT: Op<_CtcLossTensorOutFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss.Tensor_out",
         schema: "_ctc_loss.Tensor_out(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_ctc_loss")?;
-            let (r0, r1) = ops::_ctc_loss_tensor_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_ctc_loss",
+            |a, results| {
+                let (r0, r1) = ops::_ctc_loss_tensor_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _CtcLossBackwardTensorFn = fn(
@@ -284,25 +316,29 @@ pub mod op {
     pub static _CTC_LOSS_BACKWARD_TENSOR: Op<_CtcLossBackwardTensorFn> = Op::new(OpInfo {
         name: "aten::_ctc_loss_backward.Tensor",
         schema: "_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_ctc_loss_backward")?;
-            stack
-                .push(
-                    ops::_ctc_loss_backward_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                            a.tensor(6)?,
-                            a.int(7)?,
-                            a.bool(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_ctc_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_ctc_loss_backward_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                                a.tensor(6)?,
+                                a.int(7)?,
+                                a.bool(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,14 +15,19 @@ pub mod op {
     pub static DIAGONAL: Op<DiagonalFn> = Op::new(OpInfo {
         name: "aten::diagonal",
         schema: "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::diagonal")?;
-            stack
-                .push(
-                    ops::diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::diagonal",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type LinalgDiagonalFn = fn(
@@ -35,15 +40,24 @@ pub mod op {
     pub static LINALG_DIAGONAL: Op<LinalgDiagonalFn> = Op::new(OpInfo {
         name: "aten::linalg_diagonal",
         schema: "linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_diagonal")?;
-            stack
-                .push(
-                    ops::linalg_diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_diagonal",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_diagonal(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagonalBackwardFn = fn(
@@ -57,21 +71,25 @@ pub mod op {
     pub static DIAGONAL_BACKWARD: Op<DiagonalBackwardFn> = Op::new(OpInfo {
         name: "aten::diagonal_backward",
         schema: "diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::diagonal_backward")?;
-            stack
-                .push(
-                    ops::diagonal_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::diagonal_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagonalBackwardOutFn = fn(
@@ -86,37 +104,45 @@ pub mod op {
     pub static DIAGONAL_BACKWARD_OUT: Op<DiagonalBackwardOutFn> = Op::new(OpInfo {
         name: "aten::diagonal_backward.out",
         schema: "diagonal_backward.out(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::diagonal_backward")?;
-            stack
-                .push(
-                    ops::diagonal_backward_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::diagonal_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_backward_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagEmbedFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
     pub static DIAG_EMBED: Op<DiagEmbedFn> = Op::new(OpInfo {
         name: "aten::diag_embed",
         schema: "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::diag_embed")?;
-            stack
-                .push(
-                    ops::diag_embed(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::diag_embed",
+            |a, results| {
+                results
+                    .push(
+                        ops::diag_embed(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagEmbedOutFn = fn(
@@ -130,54 +156,71 @@ pub mod op {
     pub static DIAG_EMBED_OUT: Op<DiagEmbedOutFn> = Op::new(OpInfo {
         name: "aten::diag_embed.out",
         schema: "diag_embed.out(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::diag_embed")?;
-            stack
-                .push(
-                    ops::diag_embed_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::diag_embed",
+            |a, results| {
+                results
+                    .push(
+                        ops::diag_embed_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static DIAG: Op<DiagFn> = Op::new(OpInfo {
         name: "aten::diag",
         schema: "diag(Tensor self, int diagonal=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::diag")?;
-            stack.push(ops::diag(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::diag",
+            |a, results| {
+                results.push(ops::diag(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static DIAG_OUT: Op<DiagOutFn> = Op::new(OpInfo {
         name: "aten::diag.out",
         schema: "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::diag")?;
-            stack.push(ops::diag_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::diag",
+            |a, results| {
+                results
+                    .push(ops::diag_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagflatFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static DIAGFLAT: Op<DiagflatFn> = Op::new(OpInfo {
         name: "aten::diagflat",
         schema: "diagflat(Tensor self, int offset=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::diagflat")?;
-            stack.push(ops::diagflat(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::diagflat",
+            |a, results| {
+                results.push(ops::diagflat(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagonalScatterFn = fn(
@@ -191,21 +234,25 @@ pub mod op {
     pub static DIAGONAL_SCATTER: Op<DiagonalScatterFn> = Op::new(OpInfo {
         name: "aten::diagonal_scatter",
         schema: "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::diagonal_scatter")?;
-            stack
-                .push(
-                    ops::diagonal_scatter(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::diagonal_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_scatter(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiagonalScatterOutFn = fn(
@@ -220,55 +267,72 @@ pub mod op {
     pub static DIAGONAL_SCATTER_OUT: Op<DiagonalScatterOutFn> = Op::new(OpInfo {
         name: "aten::diagonal_scatter.out",
         schema: "diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::diagonal_scatter")?;
-            stack
-                .push(
-                    ops::diagonal_scatter_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::diagonal_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_scatter_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TraceFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static TRACE: Op<TraceFn> = Op::new(OpInfo {
         name: "aten::trace",
         schema: "trace(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::trace")?;
-            stack.push(ops::trace(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::trace",
+            |a, results| {
+                results.push(ops::trace(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TraceOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static TRACE_OUT: Op<TraceOutFn> = Op::new(OpInfo {
         name: "aten::trace.out",
         schema: "trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::trace")?;
-            stack.push(ops::trace_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::trace",
+            |a, results| {
+                results.push(ops::trace_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TraceBackwardFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static TRACE_BACKWARD: Op<TraceBackwardFn> = Op::new(OpInfo {
         name: "aten::trace_backward",
         schema: "trace_backward(Tensor grad, SymInt[] sizes) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::trace_backward")?;
-            stack.push(ops::trace_backward(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::trace_backward",
+            |a, results| {
+                results
+                    .push(ops::trace_backward(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrilIndicesFn = fn(
@@ -284,38 +348,51 @@ pub mod op {
     pub static TRIL_INDICES: Op<TrilIndicesFn> = Op::new(OpInfo {
         name: "aten::tril_indices",
         schema: "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::tril_indices")?;
-            stack
-                .push(
-                    ops::tril_indices(
-                            a.int(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::tril_indices",
+            |a, results| {
+                results
+                    .push(
+                        ops::tril_indices(
+                                a.int(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrilIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
     pub static TRIL_INDICES_OUT: Op<TrilIndicesOutFn> = Op::new(OpInfo {
         name: "aten::tril_indices.out",
         schema: "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::tril_indices")?;
-            stack
-                .push(
-                    ops::tril_indices_out(a.int(0)?, a.int(1)?, a.int(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::tril_indices",
+            |a, results| {
+                results
+                    .push(
+                        ops::tril_indices_out(
+                                a.int(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriuIndicesFn = fn(
@@ -331,38 +408,51 @@ pub mod op {
     pub static TRIU_INDICES: Op<TriuIndicesFn> = Op::new(OpInfo {
         name: "aten::triu_indices",
         schema: "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::triu_indices")?;
-            stack
-                .push(
-                    ops::triu_indices(
-                            a.int(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::triu_indices",
+            |a, results| {
+                results
+                    .push(
+                        ops::triu_indices(
+                                a.int(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriuIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
     pub static TRIU_INDICES_OUT: Op<TriuIndicesOutFn> = Op::new(OpInfo {
         name: "aten::triu_indices.out",
         schema: "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::triu_indices")?;
-            stack
-                .push(
-                    ops::triu_indices_out(a.int(0)?, a.int(1)?, a.int(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::triu_indices",
+            |a, results| {
+                results
+                    .push(
+                        ops::triu_indices_out(
+                                a.int(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,11 +15,15 @@ pub mod op {
     pub static NORM_SCALAR: Op<NormScalarFn> = Op::new(OpInfo {
         name: "aten::norm.Scalar",
         schema: "norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::norm")?;
-            stack.push(ops::norm_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::norm",
+            |a, results| {
+                results.push(ops::norm_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NormScalarOutFn = fn(
@@ -31,15 +35,19 @@ pub mod op {
     pub static NORM_SCALAR_OUT: Op<NormScalarOutFn> = Op::new(OpInfo {
         name: "aten::norm.Scalar_out",
         schema: "norm.Scalar_out(Tensor self, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::norm")?;
-            stack
-                .push(
-                    ops::norm_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::norm_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NormScalarOptDimFn = fn(
@@ -52,20 +60,24 @@ pub mod op {
     pub static NORM_SCALAR_OPT_DIM: Op<NormScalarOptDimFn> = Op::new(OpInfo {
         name: "aten::norm.ScalarOpt_dim",
         schema: "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::norm")?;
-            stack
-                .push(
-                    ops::norm_scalar_opt_dim(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            &a.int_list(2, 1)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::norm_scalar_opt_dim(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                &a.int_list(2, 1)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NormOutFn = fn(
@@ -79,32 +91,41 @@ pub mod op {
     pub static NORM_OUT: Op<NormOutFn> = Op::new(OpInfo {
         name: "aten::norm.out",
         schema: "norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::norm")?;
-            stack
-                .push(
-                    ops::norm_out(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            &a.int_list(2, 1)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::norm_out(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                &a.int_list(2, 1)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type DistFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static DIST: Op<DistFn> = Op::new(OpInfo {
         name: "aten::dist",
         schema: "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::dist")?;
-            stack.push(ops::dist(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::dist",
+            |a, results| {
+                results
+                    .push(ops::dist(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DistOutFn = fn(
@@ -117,20 +138,24 @@ pub mod op {
     pub static DIST_OUT: Op<DistOutFn> = Op::new(OpInfo {
         name: "aten::dist.out",
         schema: "dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::dist")?;
-            stack
-                .push(
-                    ops::dist_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::dist",
+            |a, results| {
+                results
+                    .push(
+                        ops::dist_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PairwiseDistanceFn = fn(
@@ -144,21 +169,25 @@ pub mod op {
     pub static PAIRWISE_DISTANCE: Op<PairwiseDistanceFn> = Op::new(OpInfo {
         name: "aten::pairwise_distance",
         schema: "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::pairwise_distance")?;
-            stack
-                .push(
-                    ops::pairwise_distance(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::pairwise_distance",
+            |a, results| {
+                results
+                    .push(
+                        ops::pairwise_distance(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CosineSimilarityFn = fn(
@@ -171,35 +200,43 @@ pub mod op {
     pub static COSINE_SIMILARITY: Op<CosineSimilarityFn> = Op::new(OpInfo {
         name: "aten::cosine_similarity",
         schema: "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cosine_similarity")?;
-            stack
-                .push(
-                    ops::cosine_similarity(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cosine_similarity",
+            |a, results| {
+                results
+                    .push(
+                        ops::cosine_similarity(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KlDivFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
     pub static KL_DIV: Op<KlDivFn> = Op::new(OpInfo {
         name: "aten::kl_div",
         schema: "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::kl_div")?;
-            stack
-                .push(
-                    ops::kl_div(a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::kl_div",
+            |a, results| {
+                results
+                    .push(
+                        ops::kl_div(a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.bool(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

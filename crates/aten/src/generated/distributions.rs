@@ -21,20 +21,24 @@ pub mod op {
     pub static CAUCHY_: Op<CauchyFn_> = Op::new(OpInfo {
         name: "aten::cauchy_",
         schema: "cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cauchy_")?;
-            stack
-                .push(
-                    ops::cauchy_(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cauchy_",
+            |a, results| {
+                results
+                    .push(
+                        ops::cauchy_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type LogNormalFn_ = fn(
@@ -47,20 +51,24 @@ pub mod op {
     pub static LOG_NORMAL_: Op<LogNormalFn_> = Op::new(OpInfo {
         name: "aten::log_normal_",
         schema: "log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::log_normal_")?;
-            stack
-                .push(
-                    ops::log_normal_(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::log_normal_",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_normal_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type GeometricFn_ = fn(
@@ -72,15 +80,19 @@ pub mod op {
     pub static GEOMETRIC_: Op<GeometricFn_> = Op::new(OpInfo {
         name: "aten::geometric_",
         schema: "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::geometric_")?;
-            stack
-                .push(
-                    ops::geometric_(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::geometric_",
+            |a, results| {
+                results
+                    .push(
+                        ops::geometric_(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type CauchyFn = fn(
@@ -93,20 +105,24 @@ pub mod op {
     pub static CAUCHY: Op<CauchyFn> = Op::new(OpInfo {
         name: "aten::cauchy",
         schema: "cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cauchy")?;
-            stack
-                .push(
-                    ops::cauchy(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cauchy",
+            |a, results| {
+                results
+                    .push(
+                        ops::cauchy(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type CauchyOutFn = fn(
@@ -120,21 +136,25 @@ pub mod op {
     pub static CAUCHY_OUT: Op<CauchyOutFn> = Op::new(OpInfo {
         name: "aten::cauchy.out",
         schema: "cauchy.out(Tensor self, float median=0, float sigma=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::cauchy")?;
-            stack
-                .push(
-                    ops::cauchy_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::cauchy",
+            |a, results| {
+                results
+                    .push(
+                        ops::cauchy_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type LogNormalFn = fn(
@@ -147,20 +167,24 @@ pub mod op {
     pub static LOG_NORMAL: Op<LogNormalFn> = Op::new(OpInfo {
         name: "aten::log_normal",
         schema: "log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::log_normal")?;
-            stack
-                .push(
-                    ops::log_normal(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::log_normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_normal(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type LogNormalOutFn = fn(
@@ -174,21 +198,25 @@ pub mod op {
     pub static LOG_NORMAL_OUT: Op<LogNormalOutFn> = Op::new(OpInfo {
         name: "aten::log_normal.out",
         schema: "log_normal.out(Tensor self, float mean=1, float std=2, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::log_normal")?;
-            stack
-                .push(
-                    ops::log_normal_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::log_normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_normal_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type GeometricFn = fn(
@@ -200,15 +228,19 @@ pub mod op {
     pub static GEOMETRIC: Op<GeometricFn> = Op::new(OpInfo {
         name: "aten::geometric",
         schema: "geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::geometric")?;
-            stack
-                .push(
-                    ops::geometric(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::geometric",
+            |a, results| {
+                results
+                    .push(
+                        ops::geometric(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type GeometricOutFn = fn(
@@ -221,20 +253,24 @@ pub mod op {
     pub static GEOMETRIC_OUT: Op<GeometricOutFn> = Op::new(OpInfo {
         name: "aten::geometric.out",
         schema: "geometric.out(Tensor self, float p, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::geometric")?;
-            stack
-                .push(
-                    ops::geometric_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::geometric",
+            |a, results| {
+                results
+                    .push(
+                        ops::geometric_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type PoissonFn = fn(
@@ -245,11 +281,15 @@ pub mod op {
     pub static POISSON: Op<PoissonFn> = Op::new(OpInfo {
         name: "aten::poisson",
         schema: "poisson(Tensor self, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::poisson")?;
-            stack.push(ops::poisson(a.tensor(0)?, a.opt_generator(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::poisson",
+            |a, results| {
+                results.push(ops::poisson(a.tensor(0)?, a.opt_generator(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type PoissonOutFn = fn(
@@ -261,15 +301,23 @@ pub mod op {
     pub static POISSON_OUT: Op<PoissonOutFn> = Op::new(OpInfo {
         name: "aten::poisson.out",
         schema: "poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::poisson")?;
-            stack
-                .push(
-                    ops::poisson_out(a.tensor(0)?, a.opt_generator(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::poisson",
+            |a, results| {
+                results
+                    .push(
+                        ops::poisson_out(
+                                a.tensor(0)?,
+                                a.opt_generator(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type MultinomialFn = fn(
@@ -282,20 +330,24 @@ pub mod op {
     pub static MULTINOMIAL: Op<MultinomialFn> = Op::new(OpInfo {
         name: "aten::multinomial",
         schema: "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::multinomial")?;
-            stack
-                .push(
-                    ops::multinomial(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.bool(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::multinomial",
+            |a, results| {
+                results
+                    .push(
+                        ops::multinomial(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type MultinomialOutFn = fn(
@@ -309,21 +361,25 @@ pub mod op {
     pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> = Op::new(OpInfo {
         name: "aten::multinomial.out",
         schema: "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::multinomial")?;
-            stack
-                .push(
-                    ops::multinomial_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.bool(2)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::multinomial",
+            |a, results| {
+                results
+                    .push(
+                        ops::multinomial_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliFloatOutFn = fn(
@@ -336,20 +392,24 @@ pub mod op {
     pub static BERNOULLI_FLOAT_OUT: Op<BernoulliFloatOutFn> = Op::new(OpInfo {
         name: "aten::bernoulli.float_out",
         schema: "bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::bernoulli")?;
-            stack
-                .push(
-                    ops::bernoulli_float_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::bernoulli",
+            |a, results| {
+                results
+                    .push(
+                        ops::bernoulli_float_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RreluFn = fn(
@@ -363,21 +423,25 @@ pub mod op {
     pub static RRELU: Op<RreluFn> = Op::new(OpInfo {
         name: "aten::rrelu",
         schema: "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::rrelu")?;
-            stack
-                .push(
-                    ops::rrelu(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.bool(3)?,
-                            a.opt_generator(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::rrelu",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.bool(3)?,
+                                a.opt_generator(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded", "pointwise"],
     });
     pub type RreluFn_ = fn(
@@ -391,21 +455,25 @@ pub mod op {
     pub static RRELU_: Op<RreluFn_> = Op::new(OpInfo {
         name: "aten::rrelu_",
         schema: "rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::rrelu_")?;
-            stack
-                .push(
-                    ops::rrelu_(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.bool(3)?,
-                            a.opt_generator(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::rrelu_",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.bool(3)?,
+                                a.opt_generator(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RreluWithNoiseFn = fn(
@@ -420,22 +488,26 @@ pub mod op {
     pub static RRELU_WITH_NOISE: Op<RreluWithNoiseFn> = Op::new(OpInfo {
         name: "aten::rrelu_with_noise",
         schema: "rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rrelu_with_noise")?;
-            stack
-                .push(
-                    ops::rrelu_with_noise(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.bool(4)?,
-                            a.opt_generator(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rrelu_with_noise",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu_with_noise(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.bool(4)?,
+                                a.opt_generator(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RreluWithNoiseFn_ = fn(
@@ -450,22 +522,26 @@ pub mod op {
     pub static RRELU_WITH_NOISE_: Op<RreluWithNoiseFn_> = Op::new(OpInfo {
         name: "aten::rrelu_with_noise_",
         schema: "rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rrelu_with_noise_")?;
-            stack
-                .push(
-                    ops::rrelu_with_noise_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.bool(4)?,
-                            a.opt_generator(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rrelu_with_noise_",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu_with_noise_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.bool(4)?,
+                                a.opt_generator(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RreluWithNoiseBackwardFn = fn(
@@ -481,23 +557,27 @@ pub mod op {
     pub static RRELU_WITH_NOISE_BACKWARD: Op<RreluWithNoiseBackwardFn> = Op::new(OpInfo {
         name: "aten::rrelu_with_noise_backward",
         schema: "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::rrelu_with_noise_backward")?;
-            stack
-                .push(
-                    ops::rrelu_with_noise_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::rrelu_with_noise_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu_with_noise_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RreluWithNoiseBackwardOutFn = fn(
@@ -514,24 +594,28 @@ pub mod op {
     pub static RRELU_WITH_NOISE_BACKWARD_OUT: Op<RreluWithNoiseBackwardOutFn> = Op::new(OpInfo {
         name: "aten::rrelu_with_noise_backward.out",
         schema: "rrelu_with_noise_backward.out(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::rrelu_with_noise_backward")?;
-            stack
-                .push(
-                    ops::rrelu_with_noise_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::rrelu_with_noise_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::rrelu_with_noise_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -20,17 +20,21 @@ pub mod op {
     pub static NATIVE_DROPOUT: Op<NativeDropoutFn> = Op::new(OpInfo {
         name: "aten::native_dropout",
         schema: "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::native_dropout")?;
-            let (r0, r1) = ops::native_dropout(
-                a.tensor(0)?,
-                a.float(1)?,
-                a.opt_bool(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::native_dropout",
+            |a, results| {
+                let (r0, r1) = ops::native_dropout(
+                    a.tensor(0)?,
+                    a.float(1)?,
+                    a.opt_bool(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "nondeterministic_seeded"],
     });
     pub type NativeDropoutOutFn = fn(
@@ -44,19 +48,23 @@ pub mod op {
     pub static NATIVE_DROPOUT_OUT: Op<NativeDropoutOutFn> = Op::new(OpInfo {
         name: "aten::native_dropout.out",
         schema: "native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::native_dropout")?;
-            let (r0, r1) = ops::native_dropout_out(
-                a.tensor(0)?,
-                a.float(1)?,
-                a.opt_bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::native_dropout",
+            |a, results| {
+                let (r0, r1) = ops::native_dropout_out(
+                    a.tensor(0)?,
+                    a.float(1)?,
+                    a.opt_bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeDropoutBackwardFn = fn(
@@ -68,19 +76,23 @@ pub mod op {
     pub static NATIVE_DROPOUT_BACKWARD: Op<NativeDropoutBackwardFn> = Op::new(OpInfo {
         name: "aten::native_dropout_backward",
         schema: "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::native_dropout_backward")?;
-            stack
-                .push(
-                    ops::native_dropout_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::native_dropout_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::native_dropout_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NativeDropoutBackwardOutFn = fn(
@@ -93,96 +105,131 @@ pub mod op {
     pub static NATIVE_DROPOUT_BACKWARD_OUT: Op<NativeDropoutBackwardOutFn> = Op::new(OpInfo {
         name: "aten::native_dropout_backward.out",
         schema: "native_dropout_backward.out(Tensor grad_output, Tensor mask, float scale, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::native_dropout_backward")?;
-            stack
-                .push(
-                    ops::native_dropout_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::native_dropout_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::native_dropout_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
     pub static DROPOUT: Op<DropoutFn> = Op::new(OpInfo {
         name: "aten::dropout",
         schema: "dropout(Tensor input, float p, bool train) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::dropout")?;
-            stack.push(ops::dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::dropout",
+            |a, results| {
+                results
+                    .push(ops::dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type DropoutFn_ = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
     pub static DROPOUT_: Op<DropoutFn_> = Op::new(OpInfo {
         name: "aten::dropout_",
         schema: "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::dropout_")?;
-            stack.push(ops::dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::dropout_",
+            |a, results| {
+                results
+                    .push(ops::dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type FeatureDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
     pub static FEATURE_DROPOUT: Op<FeatureDropoutFn> = Op::new(OpInfo {
         name: "aten::feature_dropout",
         schema: "feature_dropout(Tensor input, float p, bool train) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::feature_dropout")?;
-            stack
-                .push(
-                    ops::feature_dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::feature_dropout",
+            |a, results| {
+                results
+                    .push(
+                        ops::feature_dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type FeatureDropoutFn_ = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
     pub static FEATURE_DROPOUT_: Op<FeatureDropoutFn_> = Op::new(OpInfo {
         name: "aten::feature_dropout_",
         schema: "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::feature_dropout_")?;
-            stack
-                .push(
-                    ops::feature_dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::feature_dropout_",
+            |a, results| {
+                results
+                    .push(
+                        ops::feature_dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type AlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
     pub static ALPHA_DROPOUT: Op<AlphaDropoutFn> = Op::new(OpInfo {
         name: "aten::alpha_dropout",
         schema: "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::alpha_dropout")?;
-            stack
-                .push(ops::alpha_dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::alpha_dropout",
+            |a, results| {
+                results
+                    .push(
+                        ops::alpha_dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type AlphaDropoutFn_ = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
     pub static ALPHA_DROPOUT_: Op<AlphaDropoutFn_> = Op::new(OpInfo {
         name: "aten::alpha_dropout_",
         schema: "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::alpha_dropout_")?;
-            stack
-                .push(
-                    ops::alpha_dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::alpha_dropout_",
+            |a, results| {
+                results
+                    .push(
+                        ops::alpha_dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type FeatureAlphaDropoutFn = fn(
@@ -194,15 +241,23 @@ pub mod op {
     pub static FEATURE_ALPHA_DROPOUT: Op<FeatureAlphaDropoutFn> = Op::new(OpInfo {
         name: "aten::feature_alpha_dropout",
         schema: "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::feature_alpha_dropout")?;
-            stack
-                .push(
-                    ops::feature_alpha_dropout(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::feature_alpha_dropout",
+            |a, results| {
+                results
+                    .push(
+                        ops::feature_alpha_dropout(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
     pub type FeatureAlphaDropoutFn_ = fn(
@@ -214,15 +269,23 @@ pub mod op {
     pub static FEATURE_ALPHA_DROPOUT_: Op<FeatureAlphaDropoutFn_> = Op::new(OpInfo {
         name: "aten::feature_alpha_dropout_",
         schema: "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::feature_alpha_dropout_")?;
-            stack
-                .push(
-                    ops::feature_alpha_dropout_(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::feature_alpha_dropout_",
+            |a, results| {
+                results
+                    .push(
+                        ops::feature_alpha_dropout_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating", "nondeterministic_seeded"],
     });
 }

@@ -20,19 +20,23 @@ pub mod op {
     pub static EINSUM: Op<EinsumFn> = Op::new(OpInfo {
         name: "aten::einsum",
         schema: "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::einsum")?;
-            stack
-                .push(
-                    ops::einsum(
-                            a.str(0)?,
-                            &a.tensor_list(1)?,
-                            a.opt_int_list(2, 0)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::einsum",
+            |a, results| {
+                results
+                    .push(
+                        ops::einsum(
+                                a.str(0)?,
+                                &a.tensor_list(1)?,
+                                a.opt_int_list(2, 0)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _TrilinearFn = fn(
@@ -49,24 +53,28 @@ pub mod op {
     pub static _TRILINEAR: Op<_TrilinearFn> = Op::new(OpInfo {
         name: "aten::_trilinear",
         schema: "_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_trilinear")?;
-            stack
-                .push(
-                    ops::_trilinear(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            &a.int_list(6, 0)?,
-                            a.int(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_trilinear",
+            |a, results| {
+                results
+                    .push(
+                        ops::_trilinear(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                &a.int_list(6, 0)?,
+                                a.int(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _TrilinearOutFn = fn(
@@ -84,25 +92,29 @@ pub mod op {
     pub static _TRILINEAR_OUT: Op<_TrilinearOutFn> = Op::new(OpInfo {
         name: "aten::_trilinear.out",
         schema: "_trilinear.out(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_trilinear")?;
-            stack
-                .push(
-                    ops::_trilinear_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            &a.int_list(4, 0)?,
-                            &a.int_list(5, 0)?,
-                            &a.int_list(6, 0)?,
-                            a.int(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_trilinear",
+            |a, results| {
+                results
+                    .push(
+                        ops::_trilinear_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                &a.int_list(4, 0)?,
+                                &a.int_list(5, 0)?,
+                                &a.int_list(6, 0)?,
+                                a.int(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BilinearFn = fn(
@@ -115,20 +127,24 @@ pub mod op {
     pub static BILINEAR: Op<BilinearFn> = Op::new(OpInfo {
         name: "aten::bilinear",
         schema: "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::bilinear")?;
-            stack
-                .push(
-                    ops::bilinear(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::bilinear",
+            |a, results| {
+                results
+                    .push(
+                        ops::bilinear(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgVecdotFn = fn(
@@ -140,12 +156,18 @@ pub mod op {
     pub static LINALG_VECDOT: Op<LinalgVecdotFn> = Op::new(OpInfo {
         name: "aten::linalg_vecdot",
         schema: "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_vecdot")?;
-            stack
-                .push(ops::linalg_vecdot(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_vecdot",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_vecdot(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgVecdotOutFn = fn(
@@ -158,67 +180,91 @@ pub mod op {
     pub static LINALG_VECDOT_OUT: Op<LinalgVecdotOutFn> = Op::new(OpInfo {
         name: "aten::linalg_vecdot.out",
         schema: "linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_vecdot")?;
-            stack
-                .push(
-                    ops::linalg_vecdot_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_vecdot",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_vecdot_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMultiDotFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static LINALG_MULTI_DOT: Op<LinalgMultiDotFn> = Op::new(OpInfo {
         name: "aten::linalg_multi_dot",
         schema: "linalg_multi_dot(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_multi_dot")?;
-            stack.push(ops::linalg_multi_dot(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_multi_dot",
+            |a, results| {
+                results.push(ops::linalg_multi_dot(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMultiDotOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static LINALG_MULTI_DOT_OUT: Op<LinalgMultiDotOutFn> = Op::new(OpInfo {
         name: "aten::linalg_multi_dot.out",
         schema: "linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_multi_dot")?;
-            stack
-                .push(
-                    ops::linalg_multi_dot_out(&a.tensor_list(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_multi_dot",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_multi_dot_out(&a.tensor_list(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ChainMatmulFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static CHAIN_MATMUL: Op<ChainMatmulFn> = Op::new(OpInfo {
         name: "aten::chain_matmul",
         schema: "chain_matmul(Tensor[] matrices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::chain_matmul")?;
-            stack.push(ops::chain_matmul(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::chain_matmul",
+            |a, results| {
+                results.push(ops::chain_matmul(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ChainMatmulOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static CHAIN_MATMUL_OUT: Op<ChainMatmulOutFn> = Op::new(OpInfo {
         name: "aten::chain_matmul.out",
         schema: "chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::chain_matmul")?;
-            stack.push(ops::chain_matmul_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::chain_matmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::chain_matmul_out(&a.tensor_list(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -22,21 +22,25 @@ pub mod op {
     pub static EMBEDDING: Op<EmbeddingFn> = Op::new(OpInfo {
         name: "aten::embedding",
         schema: "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::embedding")?;
-            stack
-                .push(
-                    ops::embedding(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::embedding",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type EmbeddingOutFn = fn(
@@ -51,22 +55,26 @@ pub mod op {
     pub static EMBEDDING_OUT: Op<EmbeddingOutFn> = Op::new(OpInfo {
         name: "aten::embedding.out",
         schema: "embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::embedding")?;
-            stack
-                .push(
-                    ops::embedding_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::embedding",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmbeddingDenseBackwardFn = fn(
@@ -80,21 +88,25 @@ pub mod op {
     pub static EMBEDDING_DENSE_BACKWARD: Op<EmbeddingDenseBackwardFn> = Op::new(OpInfo {
         name: "aten::embedding_dense_backward",
         schema: "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::embedding_dense_backward")?;
-            stack
-                .push(
-                    ops::embedding_dense_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::embedding_dense_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding_dense_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type EmbeddingDenseBackwardOutFn = fn(
@@ -109,22 +121,26 @@ pub mod op {
     pub static EMBEDDING_DENSE_BACKWARD_OUT: Op<EmbeddingDenseBackwardOutFn> = Op::new(OpInfo {
         name: "aten::embedding_dense_backward.out",
         schema: "embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::embedding_dense_backward")?;
-            stack
-                .push(
-                    ops::embedding_dense_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::embedding_dense_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding_dense_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmbeddingBackwardFn = fn(
@@ -139,22 +155,26 @@ pub mod op {
     pub static EMBEDDING_BACKWARD: Op<EmbeddingBackwardFn> = Op::new(OpInfo {
         name: "aten::embedding_backward",
         schema: "embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::embedding_backward")?;
-            stack
-                .push(
-                    ops::embedding_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::embedding_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -25,24 +25,28 @@ pub mod op {
     pub static EMBEDDING_BAG: Op<EmbeddingBagFn> = Op::new(OpInfo {
         name: "aten::embedding_bag",
         schema: "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::embedding_bag")?;
-            let (r0, r1, r2, r3) = ops::embedding_bag(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::embedding_bag",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::embedding_bag(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmbeddingBagPaddingIdxFn = fn(
@@ -60,25 +64,29 @@ pub mod op {
     pub static EMBEDDING_BAG_PADDING_IDX: Op<EmbeddingBagPaddingIdxFn> = Op::new(OpInfo {
         name: "aten::embedding_bag.padding_idx",
         schema: "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::embedding_bag")?;
-            let (r0, r1, r2, r3) = ops::embedding_bag_padding_idx(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.opt_int(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::embedding_bag",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::embedding_bag_padding_idx(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.opt_int(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagFn = fn(
@@ -96,25 +104,29 @@ pub mod op {
     pub static _EMBEDDING_BAG: Op<_EmbeddingBagFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag",
         schema: "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_embedding_bag")?;
-            let (r0, r1, r2, r3) = ops::_embedding_bag(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.int(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_embedding_bag",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_embedding_bag(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.int(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _EmbeddingBagOutFn = fn(
@@ -136,29 +148,33 @@ pub mod op {
     pub static _EMBEDDING_BAG_OUT: Op<_EmbeddingBagOutFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag.out",
         schema: "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::_embedding_bag")?;
-            let (r0, r1, r2, r3) = ops::_embedding_bag_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.int(8)?,
-                a.tensor(9)?,
-                a.tensor(10)?,
-                a.tensor(11)?,
-                a.tensor(12)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::_embedding_bag",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_embedding_bag_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.int(8)?,
+                    a.tensor(9)?,
+                    a.tensor(10)?,
+                    a.tensor(11)?,
+                    a.tensor(12)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagForwardOnlyFn = fn(
@@ -176,25 +192,29 @@ pub mod op {
     pub static _EMBEDDING_BAG_FORWARD_ONLY: Op<_EmbeddingBagForwardOnlyFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_forward_only",
         schema: "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_embedding_bag_forward_only")?;
-            let (r0, r1, r2, r3) = ops::_embedding_bag_forward_only(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.int(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_embedding_bag_forward_only",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_embedding_bag_forward_only(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.int(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagForwardOnlyOutFn = fn(
@@ -216,29 +236,33 @@ pub mod op {
     pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Op<_EmbeddingBagForwardOnlyOutFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_forward_only.out",
         schema: "_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::_embedding_bag_forward_only")?;
-            let (r0, r1, r2, r3) = ops::_embedding_bag_forward_only_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.opt_tensor(6)?,
-                a.bool(7)?,
-                a.int(8)?,
-                a.tensor(9)?,
-                a.tensor(10)?,
-                a.tensor(11)?,
-                a.tensor(12)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::_embedding_bag_forward_only",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_embedding_bag_forward_only_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool(7)?,
+                    a.int(8)?,
+                    a.tensor(9)?,
+                    a.tensor(10)?,
+                    a.tensor(11)?,
+                    a.tensor(12)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagBackwardFn = fn(
@@ -259,28 +283,32 @@ pub mod op {
     pub static _EMBEDDING_BAG_BACKWARD: Op<_EmbeddingBagBackwardFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_backward",
         schema: "_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 12, "aten::_embedding_bag_backward")?;
-            stack
-                .push(
-                    ops::_embedding_bag_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                            a.int(6)?,
-                            a.bool(7)?,
-                            a.int(8)?,
-                            a.bool(9)?,
-                            a.opt_tensor(10)?,
-                            a.int(11)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            12,
+            "aten::_embedding_bag_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                                a.int(6)?,
+                                a.bool(7)?,
+                                a.int(8)?,
+                                a.bool(9)?,
+                                a.opt_tensor(10)?,
+                                a.int(11)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagSparseBackwardFn = fn(
@@ -299,26 +327,30 @@ pub mod op {
     pub static _EMBEDDING_BAG_SPARSE_BACKWARD: Op<_EmbeddingBagSparseBackwardFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_sparse_backward",
         schema: "_embedding_bag_sparse_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::_embedding_bag_sparse_backward")?;
-            stack
-                .push(
-                    ops::_embedding_bag_sparse_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                            a.int(7)?,
-                            a.opt_tensor(8)?,
-                            a.int(9)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::_embedding_bag_sparse_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_sparse_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                                a.int(7)?,
+                                a.opt_tensor(8)?,
+                                a.int(9)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagDenseBackwardFn = fn(
@@ -337,26 +369,30 @@ pub mod op {
     pub static _EMBEDDING_BAG_DENSE_BACKWARD: Op<_EmbeddingBagDenseBackwardFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_dense_backward",
         schema: "_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::_embedding_bag_dense_backward")?;
-            stack
-                .push(
-                    ops::_embedding_bag_dense_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                            a.int(7)?,
-                            a.opt_tensor(8)?,
-                            a.int(9)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::_embedding_bag_dense_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_dense_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                                a.int(7)?,
+                                a.opt_tensor(8)?,
+                                a.int(9)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagDenseBackwardOutFn = fn(
@@ -376,27 +412,31 @@ pub mod op {
     pub static _EMBEDDING_BAG_DENSE_BACKWARD_OUT: Op<_EmbeddingBagDenseBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_embedding_bag_dense_backward.out",
         schema: "_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::_embedding_bag_dense_backward")?;
-            stack
-                .push(
-                    ops::_embedding_bag_dense_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                            a.int(7)?,
-                            a.opt_tensor(8)?,
-                            a.int(9)?,
-                            a.tensor(10)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::_embedding_bag_dense_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_dense_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                                a.int(7)?,
+                                a.opt_tensor(8)?,
+                                a.int(9)?,
+                                a.tensor(10)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagPerSampleWeightsBackwardFn = fn(
@@ -414,27 +454,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_embedding_bag_per_sample_weights_backward",
         schema: "_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                7,
-                "aten::_embedding_bag_per_sample_weights_backward",
-            )?;
-            stack
-                .push(
-                    ops::_embedding_bag_per_sample_weights_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.int(5)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_embedding_bag_per_sample_weights_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_per_sample_weights_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.int(5)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _EmbeddingBagPerSampleWeightsBackwardOutFn = fn(
@@ -453,28 +493,28 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_embedding_bag_per_sample_weights_backward.out",
         schema: "_embedding_bag_per_sample_weights_backward.out(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                8,
-                "aten::_embedding_bag_per_sample_weights_backward",
-            )?;
-            stack
-                .push(
-                    ops::_embedding_bag_per_sample_weights_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                            a.int(5)?,
-                            a.int(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_embedding_bag_per_sample_weights_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_embedding_bag_per_sample_weights_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                                a.int(5)?,
+                                a.int(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmbeddingRenormFn_ = fn(
@@ -487,20 +527,24 @@ pub mod op {
     pub static EMBEDDING_RENORM_: Op<EmbeddingRenormFn_> = Op::new(OpInfo {
         name: "aten::embedding_renorm_",
         schema: "embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::embedding_renorm_")?;
-            stack
-                .push(
-                    ops::embedding_renorm_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::embedding_renorm_",
+            |a, results| {
+                results
+                    .push(
+                        ops::embedding_renorm_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

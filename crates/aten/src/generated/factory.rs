@@ -23,22 +23,26 @@ pub mod op {
     pub static EMPTY_MEMORY_FORMAT: Op<EmptyMemoryFormatFn> = Op::new(OpInfo {
         name: "aten::empty.memory_format",
         schema: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::empty")?;
-            stack
-                .push(
-                    ops::empty_memory_format(
-                            &a.int_list(0, 0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::empty",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_memory_format(
+                                &a.int_list(0, 0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type EmptyOutFn = fn(
@@ -50,19 +54,23 @@ pub mod op {
     pub static EMPTY_OUT: Op<EmptyOutFn> = Op::new(OpInfo {
         name: "aten::empty.out",
         schema: "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::empty")?;
-            stack
-                .push(
-                    ops::empty_out(
-                            &a.int_list(0, 0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::empty",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_out(
+                                &a.int_list(0, 0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmptyStridedFn = fn(
@@ -77,22 +85,26 @@ pub mod op {
     pub static EMPTY_STRIDED: Op<EmptyStridedFn> = Op::new(OpInfo {
         name: "aten::empty_strided",
         schema: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::empty_strided")?;
-            stack
-                .push(
-                    ops::empty_strided(
-                            &a.int_list(0, 0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::empty_strided",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_strided(
+                                &a.int_list(0, 0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type EmptyStridedOutFn = fn(
@@ -104,19 +116,23 @@ pub mod op {
     pub static EMPTY_STRIDED_OUT: Op<EmptyStridedOutFn> = Op::new(OpInfo {
         name: "aten::empty_strided.out",
         schema: "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::empty_strided")?;
-            stack
-                .push(
-                    ops::empty_strided_out(
-                            &a.int_list(0, 0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::empty_strided",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_strided_out(
+                                &a.int_list(0, 0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmptyPermutedFn = fn(
@@ -131,22 +147,26 @@ pub mod op {
     pub static EMPTY_PERMUTED: Op<EmptyPermutedFn> = Op::new(OpInfo {
         name: "aten::empty_permuted",
         schema: "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::empty_permuted")?;
-            stack
-                .push(
-                    ops::empty_permuted(
-                            &a.int_list(0, 0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::empty_permuted",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_permuted(
+                                &a.int_list(0, 0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmptyPermutedOutFn = fn(
@@ -158,19 +178,23 @@ pub mod op {
     pub static EMPTY_PERMUTED_OUT: Op<EmptyPermutedOutFn> = Op::new(OpInfo {
         name: "aten::empty_permuted.out",
         schema: "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::empty_permuted")?;
-            stack
-                .push(
-                    ops::empty_permuted_out(
-                            &a.int_list(0, 0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::empty_permuted",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_permuted_out(
+                                &a.int_list(0, 0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FullFn = fn(
@@ -185,36 +209,45 @@ pub mod op {
     pub static FULL: Op<FullFn> = Op::new(OpInfo {
         name: "aten::full",
         schema: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::full")?;
-            stack
-                .push(
-                    ops::full(
-                            &a.int_list(0, 0)?,
-                            a.scalar(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::full",
+            |a, results| {
+                results
+                    .push(
+                        ops::full(
+                                &a.int_list(0, 0)?,
+                                a.scalar(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
     pub static FULL_OUT: Op<FullOutFn> = Op::new(OpInfo {
         name: "aten::full.out",
         schema: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::full")?;
-            stack
-                .push(
-                    ops::full_out(&a.int_list(0, 0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::full",
+            |a, results| {
+                results
+                    .push(
+                        ops::full_out(&a.int_list(0, 0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZerosFn = fn(
@@ -228,32 +261,40 @@ pub mod op {
     pub static ZEROS: Op<ZerosFn> = Op::new(OpInfo {
         name: "aten::zeros",
         schema: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::zeros")?;
-            stack
-                .push(
-                    ops::zeros(
-                            &a.int_list(0, 0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::zeros",
+            |a, results| {
+                results
+                    .push(
+                        ops::zeros(
+                                &a.int_list(0, 0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZerosOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
     pub static ZEROS_OUT: Op<ZerosOutFn> = Op::new(OpInfo {
         name: "aten::zeros.out",
         schema: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::zeros")?;
-            stack.push(ops::zeros_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::zeros",
+            |a, results| {
+                results.push(ops::zeros_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OnesFn = fn(
@@ -267,32 +308,40 @@ pub mod op {
     pub static ONES: Op<OnesFn> = Op::new(OpInfo {
         name: "aten::ones",
         schema: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::ones")?;
-            stack
-                .push(
-                    ops::ones(
-                            &a.int_list(0, 0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::ones",
+            |a, results| {
+                results
+                    .push(
+                        ops::ones(
+                                &a.int_list(0, 0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OnesOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
     pub static ONES_OUT: Op<OnesOutFn> = Op::new(OpInfo {
         name: "aten::ones.out",
         schema: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ones")?;
-            stack.push(ops::ones_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ones",
+            |a, results| {
+                results.push(ops::ones_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmptyLikeFn = fn(
@@ -307,22 +356,26 @@ pub mod op {
     pub static EMPTY_LIKE: Op<EmptyLikeFn> = Op::new(OpInfo {
         name: "aten::empty_like",
         schema: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::empty_like")?;
-            stack
-                .push(
-                    ops::empty_like(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::empty_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_like(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EmptyLikeOutFn = fn(
@@ -334,19 +387,23 @@ pub mod op {
     pub static EMPTY_LIKE_OUT: Op<EmptyLikeOutFn> = Op::new(OpInfo {
         name: "aten::empty_like.out",
         schema: "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::empty_like")?;
-            stack
-                .push(
-                    ops::empty_like_out(
-                            a.tensor(0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::empty_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::empty_like_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FullLikeFn = fn(
@@ -362,23 +419,27 @@ pub mod op {
     pub static FULL_LIKE: Op<FullLikeFn> = Op::new(OpInfo {
         name: "aten::full_like",
         schema: "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::full_like")?;
-            stack
-                .push(
-                    ops::full_like(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                            a.opt_memory_format(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::full_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::full_like(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                                a.opt_memory_format(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type FullLikeOutFn = fn(
@@ -391,20 +452,24 @@ pub mod op {
     pub static FULL_LIKE_OUT: Op<FullLikeOutFn> = Op::new(OpInfo {
         name: "aten::full_like.out",
         schema: "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::full_like")?;
-            stack
-                .push(
-                    ops::full_like_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.opt_memory_format(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::full_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::full_like_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_memory_format(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZerosLikeFn = fn(
@@ -419,22 +484,26 @@ pub mod op {
     pub static ZEROS_LIKE: Op<ZerosLikeFn> = Op::new(OpInfo {
         name: "aten::zeros_like",
         schema: "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::zeros_like")?;
-            stack
-                .push(
-                    ops::zeros_like(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::zeros_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::zeros_like(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZerosLikeOutFn = fn(
@@ -446,19 +515,23 @@ pub mod op {
     pub static ZEROS_LIKE_OUT: Op<ZerosLikeOutFn> = Op::new(OpInfo {
         name: "aten::zeros_like.out",
         schema: "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::zeros_like")?;
-            stack
-                .push(
-                    ops::zeros_like_out(
-                            a.tensor(0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::zeros_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::zeros_like_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OnesLikeFn = fn(
@@ -473,22 +546,26 @@ pub mod op {
     pub static ONES_LIKE: Op<OnesLikeFn> = Op::new(OpInfo {
         name: "aten::ones_like",
         schema: "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::ones_like")?;
-            stack
-                .push(
-                    ops::ones_like(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::ones_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::ones_like(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OnesLikeOutFn = fn(
@@ -500,19 +577,23 @@ pub mod op {
     pub static ONES_LIKE_OUT: Op<OnesLikeOutFn> = Op::new(OpInfo {
         name: "aten::ones_like.out",
         schema: "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ones_like")?;
-            stack
-                .push(
-                    ops::ones_like_out(
-                            a.tensor(0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ones_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::ones_like_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewEmptyFn = fn(
@@ -527,37 +608,49 @@ pub mod op {
     pub static NEW_EMPTY: Op<NewEmptyFn> = Op::new(OpInfo {
         name: "aten::new_empty",
         schema: "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::new_empty")?;
-            stack
-                .push(
-                    ops::new_empty(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::new_empty",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_empty(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewEmptyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static NEW_EMPTY_OUT: Op<NewEmptyOutFn> = Op::new(OpInfo {
         name: "aten::new_empty.out",
         schema: "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::new_empty")?;
-            stack
-                .push(
-                    ops::new_empty_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::new_empty",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_empty_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewEmptyStridedFn = fn(
@@ -573,23 +666,27 @@ pub mod op {
     pub static NEW_EMPTY_STRIDED: Op<NewEmptyStridedFn> = Op::new(OpInfo {
         name: "aten::new_empty_strided",
         schema: "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::new_empty_strided")?;
-            stack
-                .push(
-                    ops::new_empty_strided(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::new_empty_strided",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_empty_strided(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewEmptyStridedOutFn = fn(
@@ -602,20 +699,24 @@ pub mod op {
     pub static NEW_EMPTY_STRIDED_OUT: Op<NewEmptyStridedOutFn> = Op::new(OpInfo {
         name: "aten::new_empty_strided.out",
         schema: "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::new_empty_strided")?;
-            stack
-                .push(
-                    ops::new_empty_strided_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::new_empty_strided",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_empty_strided_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewFullFn = fn(
@@ -631,23 +732,27 @@ pub mod op {
     pub static NEW_FULL: Op<NewFullFn> = Op::new(OpInfo {
         name: "aten::new_full",
         schema: "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::new_full")?;
-            stack
-                .push(
-                    ops::new_full(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.scalar(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::new_full",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_full(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.scalar(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewFullOutFn = fn(
@@ -660,20 +765,24 @@ pub mod op {
     pub static NEW_FULL_OUT: Op<NewFullOutFn> = Op::new(OpInfo {
         name: "aten::new_full.out",
         schema: "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::new_full")?;
-            stack
-                .push(
-                    ops::new_full_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::new_full",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_full_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewZerosFn = fn(
@@ -688,37 +797,49 @@ pub mod op {
     pub static NEW_ZEROS: Op<NewZerosFn> = Op::new(OpInfo {
         name: "aten::new_zeros",
         schema: "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::new_zeros")?;
-            stack
-                .push(
-                    ops::new_zeros(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::new_zeros",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_zeros(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewZerosOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static NEW_ZEROS_OUT: Op<NewZerosOutFn> = Op::new(OpInfo {
         name: "aten::new_zeros.out",
         schema: "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::new_zeros")?;
-            stack
-                .push(
-                    ops::new_zeros_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::new_zeros",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_zeros_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewOnesFn = fn(
@@ -733,37 +854,49 @@ pub mod op {
     pub static NEW_ONES: Op<NewOnesFn> = Op::new(OpInfo {
         name: "aten::new_ones",
         schema: "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::new_ones")?;
-            stack
-                .push(
-                    ops::new_ones(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::new_ones",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_ones(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NewOnesOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static NEW_ONES_OUT: Op<NewOnesOutFn> = Op::new(OpInfo {
         name: "aten::new_ones.out",
         schema: "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::new_ones")?;
-            stack
-                .push(
-                    ops::new_ones_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::new_ones",
+            |a, results| {
+                results
+                    .push(
+                        ops::new_ones_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScalarTensorFn = fn(
@@ -777,32 +910,40 @@ pub mod op {
     pub static SCALAR_TENSOR: Op<ScalarTensorFn> = Op::new(OpInfo {
         name: "aten::scalar_tensor",
         schema: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scalar_tensor")?;
-            stack
-                .push(
-                    ops::scalar_tensor(
-                            a.scalar(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scalar_tensor",
+            |a, results| {
+                results
+                    .push(
+                        ops::scalar_tensor(
+                                a.scalar(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
     pub static SCALAR_TENSOR_OUT: Op<ScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::scalar_tensor.out",
         schema: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::scalar_tensor")?;
-            stack.push(ops::scalar_tensor_out(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::scalar_tensor",
+            |a, results| {
+                results.push(ops::scalar_tensor_out(a.scalar(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

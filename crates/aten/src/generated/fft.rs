@@ -21,20 +21,24 @@ pub mod op {
     pub static _FFT_R2C: Op<_FftR2cFn> = Op::new(OpInfo {
         name: "aten::_fft_r2c",
         schema: "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_fft_r2c")?;
-            stack
-                .push(
-                    ops::_fft_r2c(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_fft_r2c",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_r2c(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _FftR2cOutFn = fn(
@@ -48,41 +52,49 @@ pub mod op {
     pub static _FFT_R2C_OUT: Op<_FftR2cOutFn> = Op::new(OpInfo {
         name: "aten::_fft_r2c.out",
         schema: "_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_fft_r2c")?;
-            stack
-                .push(
-                    ops::_fft_r2c_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_fft_r2c",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_r2c_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FftC2rFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64) -> Result<Tensor>;
     pub static _FFT_C2R: Op<_FftC2rFn> = Op::new(OpInfo {
         name: "aten::_fft_c2r",
         schema: "_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_fft_c2r")?;
-            stack
-                .push(
-                    ops::_fft_c2r(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_fft_c2r",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_c2r(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _FftC2rOutFn = fn(
@@ -96,21 +108,25 @@ pub mod op {
     pub static _FFT_C2R_OUT: Op<_FftC2rOutFn> = Op::new(OpInfo {
         name: "aten::_fft_c2r.out",
         schema: "_fft_c2r.out(Tensor self, int[] dim, int normalization, SymInt last_dim_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_fft_c2r")?;
-            stack
-                .push(
-                    ops::_fft_c2r_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_fft_c2r",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_c2r_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FftC2cFn = fn(
@@ -123,20 +139,24 @@ pub mod op {
     pub static _FFT_C2C: Op<_FftC2cFn> = Op::new(OpInfo {
         name: "aten::_fft_c2c",
         schema: "_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_fft_c2c")?;
-            stack
-                .push(
-                    ops::_fft_c2c(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_fft_c2c",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_c2c(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FftC2cOutFn = fn(
@@ -150,21 +170,25 @@ pub mod op {
     pub static _FFT_C2C_OUT: Op<_FftC2cOutFn> = Op::new(OpInfo {
         name: "aten::_fft_c2c.out",
         schema: "_fft_c2c.out(Tensor self, SymInt[] dim, int normalization, bool forward, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_fft_c2c")?;
-            stack
-                .push(
-                    ops::_fft_c2c_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_fft_c2c",
+            |a, results| {
+                results
+                    .push(
+                        ops::_fft_c2c_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftFn = fn(
@@ -177,15 +201,24 @@ pub mod op {
     pub static FFT_FFT: Op<FftFftFn> = Op::new(OpInfo {
         name: "aten::fft_fft",
         schema: "fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_fft")?;
-            stack
-                .push(
-                    ops::fft_fft(a.tensor(0)?, a.opt_int(1)?, a.int(2)?, a.opt_str(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_fft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftOutFn = fn(
@@ -199,21 +232,25 @@ pub mod op {
     pub static FFT_FFT_OUT: Op<FftFftOutFn> = Op::new(OpInfo {
         name: "aten::fft_fft.out",
         schema: "fft_fft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_fft")?;
-            stack
-                .push(
-                    ops::fft_fft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_fft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfftFn = fn(
@@ -226,15 +263,24 @@ pub mod op {
     pub static FFT_IFFT: Op<FftIfftFn> = Op::new(OpInfo {
         name: "aten::fft_ifft",
         schema: "fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ifft")?;
-            stack
-                .push(
-                    ops::fft_ifft(a.tensor(0)?, a.opt_int(1)?, a.int(2)?, a.opt_str(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ifft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfftOutFn = fn(
@@ -248,21 +294,25 @@ pub mod op {
     pub static FFT_IFFT_OUT: Op<FftIfftOutFn> = Op::new(OpInfo {
         name: "aten::fft_ifft.out",
         schema: "fft_ifft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ifft")?;
-            stack
-                .push(
-                    ops::fft_ifft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ifft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftFn = fn(
@@ -275,15 +325,24 @@ pub mod op {
     pub static FFT_RFFT: Op<FftRfftFn> = Op::new(OpInfo {
         name: "aten::fft_rfft",
         schema: "fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_rfft")?;
-            stack
-                .push(
-                    ops::fft_rfft(a.tensor(0)?, a.opt_int(1)?, a.int(2)?, a.opt_str(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_rfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftOutFn = fn(
@@ -297,21 +356,25 @@ pub mod op {
     pub static FFT_RFFT_OUT: Op<FftRfftOutFn> = Op::new(OpInfo {
         name: "aten::fft_rfft.out",
         schema: "fft_rfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_rfft")?;
-            stack
-                .push(
-                    ops::fft_rfft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_rfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfftFn = fn(
@@ -324,20 +387,24 @@ pub mod op {
     pub static FFT_IRFFT: Op<FftIrfftFn> = Op::new(OpInfo {
         name: "aten::fft_irfft",
         schema: "fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_irfft")?;
-            stack
-                .push(
-                    ops::fft_irfft(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_irfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfftOutFn = fn(
@@ -351,21 +418,25 @@ pub mod op {
     pub static FFT_IRFFT_OUT: Op<FftIrfftOutFn> = Op::new(OpInfo {
         name: "aten::fft_irfft.out",
         schema: "fft_irfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_irfft")?;
-            stack
-                .push(
-                    ops::fft_irfft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_irfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfftFn = fn(
@@ -378,15 +449,24 @@ pub mod op {
     pub static FFT_HFFT: Op<FftHfftFn> = Op::new(OpInfo {
         name: "aten::fft_hfft",
         schema: "fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_hfft")?;
-            stack
-                .push(
-                    ops::fft_hfft(a.tensor(0)?, a.opt_int(1)?, a.int(2)?, a.opt_str(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_hfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfftOutFn = fn(
@@ -400,21 +480,25 @@ pub mod op {
     pub static FFT_HFFT_OUT: Op<FftHfftOutFn> = Op::new(OpInfo {
         name: "aten::fft_hfft.out",
         schema: "fft_hfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_hfft")?;
-            stack
-                .push(
-                    ops::fft_hfft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_hfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfftFn = fn(
@@ -427,20 +511,24 @@ pub mod op {
     pub static FFT_IHFFT: Op<FftIhfftFn> = Op::new(OpInfo {
         name: "aten::fft_ihfft",
         schema: "fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ihfft")?;
-            stack
-                .push(
-                    ops::fft_ihfft(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ihfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfft(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfftOutFn = fn(
@@ -454,21 +542,25 @@ pub mod op {
     pub static FFT_IHFFT_OUT: Op<FftIhfftOutFn> = Op::new(OpInfo {
         name: "aten::fft_ihfft.out",
         schema: "fft_ihfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ihfft")?;
-            stack
-                .push(
-                    ops::fft_ihfft_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.int(2)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ihfft",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfft_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.int(2)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFft2Fn = fn(
@@ -481,20 +573,24 @@ pub mod op {
     pub static FFT_FFT2: Op<FftFft2Fn> = Op::new(OpInfo {
         name: "aten::fft_fft2",
         schema: "fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_fft2")?;
-            stack
-                .push(
-                    ops::fft_fft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_fft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFft2OutFn = fn(
@@ -508,21 +604,25 @@ pub mod op {
     pub static FFT_FFT2_OUT: Op<FftFft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_fft2.out",
         schema: "fft_fft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_fft2")?;
-            stack
-                .push(
-                    ops::fft_fft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_fft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfft2Fn = fn(
@@ -535,20 +635,24 @@ pub mod op {
     pub static FFT_IFFT2: Op<FftIfft2Fn> = Op::new(OpInfo {
         name: "aten::fft_ifft2",
         schema: "fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ifft2")?;
-            stack
-                .push(
-                    ops::fft_ifft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ifft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfft2OutFn = fn(
@@ -562,21 +666,25 @@ pub mod op {
     pub static FFT_IFFT2_OUT: Op<FftIfft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_ifft2.out",
         schema: "fft_ifft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ifft2")?;
-            stack
-                .push(
-                    ops::fft_ifft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ifft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfft2Fn = fn(
@@ -589,20 +697,24 @@ pub mod op {
     pub static FFT_RFFT2: Op<FftRfft2Fn> = Op::new(OpInfo {
         name: "aten::fft_rfft2",
         schema: "fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_rfft2")?;
-            stack
-                .push(
-                    ops::fft_rfft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_rfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfft2OutFn = fn(
@@ -616,21 +728,25 @@ pub mod op {
     pub static FFT_RFFT2_OUT: Op<FftRfft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_rfft2.out",
         schema: "fft_rfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_rfft2")?;
-            stack
-                .push(
-                    ops::fft_rfft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_rfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfft2Fn = fn(
@@ -643,20 +759,24 @@ pub mod op {
     pub static FFT_IRFFT2: Op<FftIrfft2Fn> = Op::new(OpInfo {
         name: "aten::fft_irfft2",
         schema: "fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_irfft2")?;
-            stack
-                .push(
-                    ops::fft_irfft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_irfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfft2OutFn = fn(
@@ -670,21 +790,25 @@ pub mod op {
     pub static FFT_IRFFT2_OUT: Op<FftIrfft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_irfft2.out",
         schema: "fft_irfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_irfft2")?;
-            stack
-                .push(
-                    ops::fft_irfft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_irfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfft2Fn = fn(
@@ -697,20 +821,24 @@ pub mod op {
     pub static FFT_HFFT2: Op<FftHfft2Fn> = Op::new(OpInfo {
         name: "aten::fft_hfft2",
         schema: "fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_hfft2")?;
-            stack
-                .push(
-                    ops::fft_hfft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_hfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfft2OutFn = fn(
@@ -724,21 +852,25 @@ pub mod op {
     pub static FFT_HFFT2_OUT: Op<FftHfft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_hfft2.out",
         schema: "fft_hfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_hfft2")?;
-            stack
-                .push(
-                    ops::fft_hfft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_hfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfft2Fn = fn(
@@ -751,20 +883,24 @@ pub mod op {
     pub static FFT_IHFFT2: Op<FftIhfft2Fn> = Op::new(OpInfo {
         name: "aten::fft_ihfft2",
         schema: "fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ihfft2")?;
-            stack
-                .push(
-                    ops::fft_ihfft2(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ihfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfft2(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfft2OutFn = fn(
@@ -778,21 +914,25 @@ pub mod op {
     pub static FFT_IHFFT2_OUT: Op<FftIhfft2OutFn> = Op::new(OpInfo {
         name: "aten::fft_ihfft2.out",
         schema: "fft_ihfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ihfft2")?;
-            stack
-                .push(
-                    ops::fft_ihfft2_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            &a.int_list(2, 1)?,
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ihfft2",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfft2_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                &a.int_list(2, 1)?,
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftnFn = fn(
@@ -805,20 +945,24 @@ pub mod op {
     pub static FFT_FFTN: Op<FftFftnFn> = Op::new(OpInfo {
         name: "aten::fft_fftn",
         schema: "fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_fftn")?;
-            stack
-                .push(
-                    ops::fft_fftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_fftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftnOutFn = fn(
@@ -832,21 +976,25 @@ pub mod op {
     pub static FFT_FFTN_OUT: Op<FftFftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_fftn.out",
         schema: "fft_fftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_fftn")?;
-            stack
-                .push(
-                    ops::fft_fftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_fftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfftnFn = fn(
@@ -859,20 +1007,24 @@ pub mod op {
     pub static FFT_IFFTN: Op<FftIfftnFn> = Op::new(OpInfo {
         name: "aten::fft_ifftn",
         schema: "fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ifftn")?;
-            stack
-                .push(
-                    ops::fft_ifftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ifftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfftnOutFn = fn(
@@ -886,21 +1038,25 @@ pub mod op {
     pub static FFT_IFFTN_OUT: Op<FftIfftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_ifftn.out",
         schema: "fft_ifftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ifftn")?;
-            stack
-                .push(
-                    ops::fft_ifftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ifftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftnFn = fn(
@@ -913,20 +1069,24 @@ pub mod op {
     pub static FFT_RFFTN: Op<FftRfftnFn> = Op::new(OpInfo {
         name: "aten::fft_rfftn",
         schema: "fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_rfftn")?;
-            stack
-                .push(
-                    ops::fft_rfftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_rfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftnOutFn = fn(
@@ -940,21 +1100,25 @@ pub mod op {
     pub static FFT_RFFTN_OUT: Op<FftRfftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_rfftn.out",
         schema: "fft_rfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_rfftn")?;
-            stack
-                .push(
-                    ops::fft_rfftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_rfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfftnFn = fn(
@@ -967,20 +1131,24 @@ pub mod op {
     pub static FFT_IRFFTN: Op<FftIrfftnFn> = Op::new(OpInfo {
         name: "aten::fft_irfftn",
         schema: "fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_irfftn")?;
-            stack
-                .push(
-                    ops::fft_irfftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_irfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIrfftnOutFn = fn(
@@ -994,21 +1162,25 @@ pub mod op {
     pub static FFT_IRFFTN_OUT: Op<FftIrfftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_irfftn.out",
         schema: "fft_irfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_irfftn")?;
-            stack
-                .push(
-                    ops::fft_irfftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_irfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_irfftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfftnFn = fn(
@@ -1021,20 +1193,24 @@ pub mod op {
     pub static FFT_HFFTN: Op<FftHfftnFn> = Op::new(OpInfo {
         name: "aten::fft_hfftn",
         schema: "fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_hfftn")?;
-            stack
-                .push(
-                    ops::fft_hfftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_hfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftHfftnOutFn = fn(
@@ -1048,21 +1224,25 @@ pub mod op {
     pub static FFT_HFFTN_OUT: Op<FftHfftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_hfftn.out",
         schema: "fft_hfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_hfftn")?;
-            stack
-                .push(
-                    ops::fft_hfftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_hfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_hfftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfftnFn = fn(
@@ -1075,20 +1255,24 @@ pub mod op {
     pub static FFT_IHFFTN: Op<FftIhfftnFn> = Op::new(OpInfo {
         name: "aten::fft_ihfftn",
         schema: "fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fft_ihfftn")?;
-            stack
-                .push(
-                    ops::fft_ihfftn(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fft_ihfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfftn(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIhfftnOutFn = fn(
@@ -1102,21 +1286,25 @@ pub mod op {
     pub static FFT_IHFFTN_OUT: Op<FftIhfftnOutFn> = Op::new(OpInfo {
         name: "aten::fft_ihfftn.out",
         schema: "fft_ihfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fft_ihfftn")?;
-            stack
-                .push(
-                    ops::fft_ihfftn_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.opt_str(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fft_ihfftn",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ihfftn_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.opt_str(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftfreqFn = fn(
@@ -1131,36 +1319,45 @@ pub mod op {
     pub static FFT_FFTFREQ: Op<FftFftfreqFn> = Op::new(OpInfo {
         name: "aten::fft_fftfreq",
         schema: "fft_fftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fft_fftfreq")?;
-            stack
-                .push(
-                    ops::fft_fftfreq(
-                            a.int(0)?,
-                            a.float(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fft_fftfreq",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fftfreq(
+                                a.int(0)?,
+                                a.float(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftfreqOutFn = fn(DispatchKeySet, i64, f64, &Tensor) -> Result<()>;
     pub static FFT_FFTFREQ_OUT: Op<FftFftfreqOutFn> = Op::new(OpInfo {
         name: "aten::fft_fftfreq.out",
         schema: "fft_fftfreq.out(int n, float d=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fft_fftfreq")?;
-            stack
-                .push(
-                    ops::fft_fftfreq_out(a.int(0)?, a.float(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fft_fftfreq",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fftfreq_out(a.int(0)?, a.float(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftfreqFn = fn(
@@ -1175,36 +1372,45 @@ pub mod op {
     pub static FFT_RFFTFREQ: Op<FftRfftfreqFn> = Op::new(OpInfo {
         name: "aten::fft_rfftfreq",
         schema: "fft_rfftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fft_rfftfreq")?;
-            stack
-                .push(
-                    ops::fft_rfftfreq(
-                            a.int(0)?,
-                            a.float(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fft_rfftfreq",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfftfreq(
+                                a.int(0)?,
+                                a.float(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftRfftfreqOutFn = fn(DispatchKeySet, i64, f64, &Tensor) -> Result<()>;
     pub static FFT_RFFTFREQ_OUT: Op<FftRfftfreqOutFn> = Op::new(OpInfo {
         name: "aten::fft_rfftfreq.out",
         schema: "fft_rfftfreq.out(int n, float d=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fft_rfftfreq")?;
-            stack
-                .push(
-                    ops::fft_rfftfreq_out(a.int(0)?, a.float(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fft_rfftfreq",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_rfftfreq_out(a.int(0)?, a.float(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftFftshiftFn = fn(
@@ -1215,15 +1421,22 @@ pub mod op {
     pub static FFT_FFTSHIFT: Op<FftFftshiftFn> = Op::new(OpInfo {
         name: "aten::fft_fftshift",
         schema: "fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fft_fftshift")?;
-            stack
-                .push(
-                    ops::fft_fftshift(a.tensor(0)?, a.opt_int_list(1, 1)?.as_deref())?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fft_fftshift",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_fftshift(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FftIfftshiftFn = fn(
@@ -1234,15 +1447,22 @@ pub mod op {
     pub static FFT_IFFTSHIFT: Op<FftIfftshiftFn> = Op::new(OpInfo {
         name: "aten::fft_ifftshift",
         schema: "fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fft_ifftshift")?;
-            stack
-                .push(
-                    ops::fft_ifftshift(a.tensor(0)?, a.opt_int_list(1, 1)?.as_deref())?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fft_ifftshift",
+            |a, results| {
+                results
+                    .push(
+                        ops::fft_ifftshift(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

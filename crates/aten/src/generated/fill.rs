@@ -15,33 +15,45 @@ pub mod op {
     pub static FILL_SCALAR_: Op<FillScalarFn_> = Op::new(OpInfo {
         name: "aten::fill_.Scalar",
         schema: "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fill_")?;
-            stack.push(ops::fill_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fill_",
+            |a, results| {
+                results.push(ops::fill_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FillFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FILL_: Op<FillFn_> = Op::new(OpInfo {
         name: "aten::fill_.Tensor",
         schema: "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fill_")?;
-            stack.push(ops::fill_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fill_",
+            |a, results| {
+                results.push(ops::fill_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FillScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static FILL_SCALAR: Op<FillScalarFn> = Op::new(OpInfo {
         name: "aten::fill.Scalar",
         schema: "fill.Scalar(Tensor self, Scalar value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fill")?;
-            stack.push(ops::fill_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fill",
+            |a, results| {
+                results.push(ops::fill_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type FillScalarOutFn = fn(
@@ -53,26 +65,34 @@ pub mod op {
     pub static FILL_SCALAR_OUT: Op<FillScalarOutFn> = Op::new(OpInfo {
         name: "aten::fill.Scalar_out",
         schema: "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fill")?;
-            stack
-                .push(
-                    ops::fill_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::fill_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FillFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FILL: Op<FillFn> = Op::new(OpInfo {
         name: "aten::fill.Tensor",
         schema: "fill.Tensor(Tensor self, Tensor value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fill")?;
-            stack.push(ops::fill(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fill",
+            |a, results| {
+                results.push(ops::fill(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FillTensorOutFn = fn(
@@ -84,48 +104,64 @@ pub mod op {
     pub static FILL_TENSOR_OUT: Op<FillTensorOutFn> = Op::new(OpInfo {
         name: "aten::fill.Tensor_out",
         schema: "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fill")?;
-            stack
-                .push(
-                    ops::fill_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::fill_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZeroFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ZERO_: Op<ZeroFn_> = Op::new(OpInfo {
         name: "aten::zero_",
         schema: "zero_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::zero_")?;
-            stack.push(ops::zero_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::zero_",
+            |a, results| {
+                results.push(ops::zero_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZeroFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ZERO: Op<ZeroFn> = Op::new(OpInfo {
         name: "aten::zero",
         schema: "zero(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::zero")?;
-            stack.push(ops::zero(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::zero",
+            |a, results| {
+                results.push(ops::zero(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ZeroOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ZERO_OUT: Op<ZeroOutFn> = Op::new(OpInfo {
         name: "aten::zero.out",
         schema: "zero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::zero")?;
-            stack.push(ops::zero_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::zero",
+            |a, results| {
+                results.push(ops::zero_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

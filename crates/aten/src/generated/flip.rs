@@ -15,62 +15,83 @@ pub mod op {
     pub static FLIP: Op<FlipFn> = Op::new(OpInfo {
         name: "aten::flip",
         schema: "flip(Tensor self, int[] dims) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::flip")?;
-            stack.push(ops::flip(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::flip",
+            |a, results| {
+                results.push(ops::flip(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type FlipOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static FLIP_OUT: Op<FlipOutFn> = Op::new(OpInfo {
         name: "aten::flip.out",
         schema: "flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::flip")?;
-            stack
-                .push(
-                    ops::flip_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::flip",
+            |a, results| {
+                results
+                    .push(
+                        ops::flip_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FliplrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static FLIPLR: Op<FliplrFn> = Op::new(OpInfo {
         name: "aten::fliplr",
         schema: "fliplr(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::fliplr")?;
-            stack.push(ops::fliplr(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::fliplr",
+            |a, results| {
+                results.push(ops::fliplr(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FlipudFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static FLIPUD: Op<FlipudFn> = Op::new(OpInfo {
         name: "aten::flipud",
         schema: "flipud(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::flipud")?;
-            stack.push(ops::flipud(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::flipud",
+            |a, results| {
+                results.push(ops::flipud(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RollFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
     pub static ROLL: Op<RollFn> = Op::new(OpInfo {
         name: "aten::roll",
         schema: "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::roll")?;
-            stack
-                .push(
-                    ops::roll(a.tensor(0)?, &a.int_list(1, 1)?, &a.int_list(2, 1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::roll",
+            |a, results| {
+                results
+                    .push(
+                        ops::roll(a.tensor(0)?, &a.int_list(1, 1)?, &a.int_list(2, 1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RollOutFn = fn(
@@ -83,31 +104,42 @@ pub mod op {
     pub static ROLL_OUT: Op<RollOutFn> = Op::new(OpInfo {
         name: "aten::roll.out",
         schema: "roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::roll")?;
-            stack
-                .push(
-                    ops::roll_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 1)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::roll",
+            |a, results| {
+                results
+                    .push(
+                        ops::roll_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 1)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Rot90Fn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Tensor>;
     pub static ROT90: Op<Rot90Fn> = Op::new(OpInfo {
         name: "aten::rot90",
         schema: "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::rot90")?;
-            stack.push(ops::rot90(a.tensor(0)?, a.int(1)?, &a.int_list(2, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::rot90",
+            |a, results| {
+                results
+                    .push(
+                        ops::rot90(a.tensor(0)?, a.int(1)?, &a.int_list(2, 0)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Rot90OutFn = fn(
@@ -120,20 +152,24 @@ pub mod op {
     pub static ROT90_OUT: Op<Rot90OutFn> = Op::new(OpInfo {
         name: "aten::rot90.out",
         schema: "rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::rot90")?;
-            stack
-                .push(
-                    ops::rot90_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            &a.int_list(2, 0)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::rot90",
+            |a, results| {
+                results
+                    .push(
+                        ops::rot90_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                &a.int_list(2, 0)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,55 +15,75 @@ pub mod op {
     pub static _FOREACH_ABS: Op<_ForeachAbsFn> = Op::new(OpInfo {
         name: "aten::_foreach_abs",
         schema: "_foreach_abs(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_abs")?;
-            stack.push(ops::_foreach_abs(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_abs",
+            |a, results| {
+                results.push(ops::_foreach_abs(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAbsFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ABS_: Op<_ForeachAbsFn_> = Op::new(OpInfo {
         name: "aten::_foreach_abs_",
         schema: "_foreach_abs_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_abs_")?;
-            ops::_foreach_abs_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_abs_",
+            |a, _| {
+                ops::_foreach_abs_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAbsOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ABS_OUT: Op<_ForeachAbsOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_abs.out",
         schema: "_foreach_abs.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_abs")?;
-            ops::_foreach_abs_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_abs",
+            |a, _| {
+                ops::_foreach_abs_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAcosFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ACOS: Op<_ForeachAcosFn> = Op::new(OpInfo {
         name: "aten::_foreach_acos",
         schema: "_foreach_acos(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_acos")?;
-            stack.push(ops::_foreach_acos(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_acos",
+            |a, results| {
+                results.push(ops::_foreach_acos(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAcosFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ACOS_: Op<_ForeachAcosFn_> = Op::new(OpInfo {
         name: "aten::_foreach_acos_",
         schema: "_foreach_acos_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_acos_")?;
-            ops::_foreach_acos_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_acos_",
+            |a, _| {
+                ops::_foreach_acos_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAcosOutFn = fn(
@@ -74,33 +94,45 @@ pub mod op {
     pub static _FOREACH_ACOS_OUT: Op<_ForeachAcosOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_acos.out",
         schema: "_foreach_acos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_acos")?;
-            ops::_foreach_acos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_acos",
+            |a, _| {
+                ops::_foreach_acos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAsinFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ASIN: Op<_ForeachAsinFn> = Op::new(OpInfo {
         name: "aten::_foreach_asin",
         schema: "_foreach_asin(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_asin")?;
-            stack.push(ops::_foreach_asin(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_asin",
+            |a, results| {
+                results.push(ops::_foreach_asin(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAsinFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ASIN_: Op<_ForeachAsinFn_> = Op::new(OpInfo {
         name: "aten::_foreach_asin_",
         schema: "_foreach_asin_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_asin_")?;
-            ops::_foreach_asin_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_asin_",
+            |a, _| {
+                ops::_foreach_asin_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAsinOutFn = fn(
@@ -111,33 +143,45 @@ pub mod op {
     pub static _FOREACH_ASIN_OUT: Op<_ForeachAsinOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_asin.out",
         schema: "_foreach_asin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_asin")?;
-            ops::_foreach_asin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_asin",
+            |a, _| {
+                ops::_foreach_asin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAtanFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ATAN: Op<_ForeachAtanFn> = Op::new(OpInfo {
         name: "aten::_foreach_atan",
         schema: "_foreach_atan(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_atan")?;
-            stack.push(ops::_foreach_atan(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_atan",
+            |a, results| {
+                results.push(ops::_foreach_atan(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAtanFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ATAN_: Op<_ForeachAtanFn_> = Op::new(OpInfo {
         name: "aten::_foreach_atan_",
         schema: "_foreach_atan_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_atan_")?;
-            ops::_foreach_atan_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_atan_",
+            |a, _| {
+                ops::_foreach_atan_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAtanOutFn = fn(
@@ -148,33 +192,45 @@ pub mod op {
     pub static _FOREACH_ATAN_OUT: Op<_ForeachAtanOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_atan.out",
         schema: "_foreach_atan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_atan")?;
-            ops::_foreach_atan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_atan",
+            |a, _| {
+                ops::_foreach_atan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCeilFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_CEIL: Op<_ForeachCeilFn> = Op::new(OpInfo {
         name: "aten::_foreach_ceil",
         schema: "_foreach_ceil(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_ceil")?;
-            stack.push(ops::_foreach_ceil(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_ceil",
+            |a, results| {
+                results.push(ops::_foreach_ceil(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCeilFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_CEIL_: Op<_ForeachCeilFn_> = Op::new(OpInfo {
         name: "aten::_foreach_ceil_",
         schema: "_foreach_ceil_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_ceil_")?;
-            ops::_foreach_ceil_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_ceil_",
+            |a, _| {
+                ops::_foreach_ceil_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCeilOutFn = fn(
@@ -185,66 +241,90 @@ pub mod op {
     pub static _FOREACH_CEIL_OUT: Op<_ForeachCeilOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_ceil.out",
         schema: "_foreach_ceil.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_ceil")?;
-            ops::_foreach_ceil_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_ceil",
+            |a, _| {
+                ops::_foreach_ceil_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCosFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_COS: Op<_ForeachCosFn> = Op::new(OpInfo {
         name: "aten::_foreach_cos",
         schema: "_foreach_cos(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_cos")?;
-            stack.push(ops::_foreach_cos(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_cos",
+            |a, results| {
+                results.push(ops::_foreach_cos(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCosFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_COS_: Op<_ForeachCosFn_> = Op::new(OpInfo {
         name: "aten::_foreach_cos_",
         schema: "_foreach_cos_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_cos_")?;
-            ops::_foreach_cos_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_cos_",
+            |a, _| {
+                ops::_foreach_cos_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCosOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_COS_OUT: Op<_ForeachCosOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_cos.out",
         schema: "_foreach_cos.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_cos")?;
-            ops::_foreach_cos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_cos",
+            |a, _| {
+                ops::_foreach_cos_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCoshFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_COSH: Op<_ForeachCoshFn> = Op::new(OpInfo {
         name: "aten::_foreach_cosh",
         schema: "_foreach_cosh(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_cosh")?;
-            stack.push(ops::_foreach_cosh(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_cosh",
+            |a, results| {
+                results.push(ops::_foreach_cosh(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCoshFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_COSH_: Op<_ForeachCoshFn_> = Op::new(OpInfo {
         name: "aten::_foreach_cosh_",
         schema: "_foreach_cosh_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_cosh_")?;
-            ops::_foreach_cosh_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_cosh_",
+            |a, _| {
+                ops::_foreach_cosh_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCoshOutFn = fn(
@@ -255,66 +335,90 @@ pub mod op {
     pub static _FOREACH_COSH_OUT: Op<_ForeachCoshOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_cosh.out",
         schema: "_foreach_cosh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_cosh")?;
-            ops::_foreach_cosh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_cosh",
+            |a, _| {
+                ops::_foreach_cosh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ERF: Op<_ForeachErfFn> = Op::new(OpInfo {
         name: "aten::_foreach_erf",
         schema: "_foreach_erf(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_erf")?;
-            stack.push(ops::_foreach_erf(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_erf",
+            |a, results| {
+                results.push(ops::_foreach_erf(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ERF_: Op<_ForeachErfFn_> = Op::new(OpInfo {
         name: "aten::_foreach_erf_",
         schema: "_foreach_erf_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_erf_")?;
-            ops::_foreach_erf_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_erf_",
+            |a, _| {
+                ops::_foreach_erf_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ERF_OUT: Op<_ForeachErfOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_erf.out",
         schema: "_foreach_erf.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_erf")?;
-            ops::_foreach_erf_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_erf",
+            |a, _| {
+                ops::_foreach_erf_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfcFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ERFC: Op<_ForeachErfcFn> = Op::new(OpInfo {
         name: "aten::_foreach_erfc",
         schema: "_foreach_erfc(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_erfc")?;
-            stack.push(ops::_foreach_erfc(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_erfc",
+            |a, results| {
+                results.push(ops::_foreach_erfc(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfcFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ERFC_: Op<_ForeachErfcFn_> = Op::new(OpInfo {
         name: "aten::_foreach_erfc_",
         schema: "_foreach_erfc_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_erfc_")?;
-            ops::_foreach_erfc_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_erfc_",
+            |a, _| {
+                ops::_foreach_erfc_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachErfcOutFn = fn(
@@ -325,66 +429,90 @@ pub mod op {
     pub static _FOREACH_ERFC_OUT: Op<_ForeachErfcOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_erfc.out",
         schema: "_foreach_erfc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_erfc")?;
-            ops::_foreach_erfc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_erfc",
+            |a, _| {
+                ops::_foreach_erfc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_EXP: Op<_ForeachExpFn> = Op::new(OpInfo {
         name: "aten::_foreach_exp",
         schema: "_foreach_exp(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_exp")?;
-            stack.push(ops::_foreach_exp(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_exp",
+            |a, results| {
+                results.push(ops::_foreach_exp(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_EXP_: Op<_ForeachExpFn_> = Op::new(OpInfo {
         name: "aten::_foreach_exp_",
         schema: "_foreach_exp_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_exp_")?;
-            ops::_foreach_exp_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_exp_",
+            |a, _| {
+                ops::_foreach_exp_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_EXP_OUT: Op<_ForeachExpOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_exp.out",
         schema: "_foreach_exp.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_exp")?;
-            ops::_foreach_exp_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_exp",
+            |a, _| {
+                ops::_foreach_exp_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpm1Fn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_EXPM1: Op<_ForeachExpm1Fn> = Op::new(OpInfo {
         name: "aten::_foreach_expm1",
         schema: "_foreach_expm1(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_expm1")?;
-            stack.push(ops::_foreach_expm1(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_expm1",
+            |a, results| {
+                results.push(ops::_foreach_expm1(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpm1Fn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_EXPM1_: Op<_ForeachExpm1Fn_> = Op::new(OpInfo {
         name: "aten::_foreach_expm1_",
         schema: "_foreach_expm1_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_expm1_")?;
-            ops::_foreach_expm1_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_expm1_",
+            |a, _| {
+                ops::_foreach_expm1_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachExpm1OutFn = fn(
@@ -395,33 +523,45 @@ pub mod op {
     pub static _FOREACH_EXPM1_OUT: Op<_ForeachExpm1OutFn> = Op::new(OpInfo {
         name: "aten::_foreach_expm1.out",
         schema: "_foreach_expm1.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_expm1")?;
-            ops::_foreach_expm1_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_expm1",
+            |a, _| {
+                ops::_foreach_expm1_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFloorFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_FLOOR: Op<_ForeachFloorFn> = Op::new(OpInfo {
         name: "aten::_foreach_floor",
         schema: "_foreach_floor(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_floor")?;
-            stack.push(ops::_foreach_floor(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_floor",
+            |a, results| {
+                results.push(ops::_foreach_floor(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFloorFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_FLOOR_: Op<_ForeachFloorFn_> = Op::new(OpInfo {
         name: "aten::_foreach_floor_",
         schema: "_foreach_floor_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_floor_")?;
-            ops::_foreach_floor_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_floor_",
+            |a, _| {
+                ops::_foreach_floor_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFloorOutFn = fn(
@@ -432,33 +572,45 @@ pub mod op {
     pub static _FOREACH_FLOOR_OUT: Op<_ForeachFloorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_floor.out",
         schema: "_foreach_floor.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_floor")?;
-            ops::_foreach_floor_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_floor",
+            |a, _| {
+                ops::_foreach_floor_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFracFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_FRAC: Op<_ForeachFracFn> = Op::new(OpInfo {
         name: "aten::_foreach_frac",
         schema: "_foreach_frac(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_frac")?;
-            stack.push(ops::_foreach_frac(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_frac",
+            |a, results| {
+                results.push(ops::_foreach_frac(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFracFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_FRAC_: Op<_ForeachFracFn_> = Op::new(OpInfo {
         name: "aten::_foreach_frac_",
         schema: "_foreach_frac_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_frac_")?;
-            ops::_foreach_frac_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_frac_",
+            |a, _| {
+                ops::_foreach_frac_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachFracOutFn = fn(
@@ -469,33 +621,45 @@ pub mod op {
     pub static _FOREACH_FRAC_OUT: Op<_ForeachFracOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_frac.out",
         schema: "_foreach_frac.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_frac")?;
-            ops::_foreach_frac_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_frac",
+            |a, _| {
+                ops::_foreach_frac_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLgammaFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LGAMMA: Op<_ForeachLgammaFn> = Op::new(OpInfo {
         name: "aten::_foreach_lgamma",
         schema: "_foreach_lgamma(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_lgamma")?;
-            stack.push(ops::_foreach_lgamma(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_lgamma",
+            |a, results| {
+                results.push(ops::_foreach_lgamma(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLgammaFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LGAMMA_: Op<_ForeachLgammaFn_> = Op::new(OpInfo {
         name: "aten::_foreach_lgamma_",
         schema: "_foreach_lgamma_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_lgamma_")?;
-            ops::_foreach_lgamma_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_lgamma_",
+            |a, _| {
+                ops::_foreach_lgamma_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLgammaOutFn = fn(
@@ -506,66 +670,90 @@ pub mod op {
     pub static _FOREACH_LGAMMA_OUT: Op<_ForeachLgammaOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_lgamma.out",
         schema: "_foreach_lgamma.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_lgamma")?;
-            ops::_foreach_lgamma_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_lgamma",
+            |a, _| {
+                ops::_foreach_lgamma_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLogFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG: Op<_ForeachLogFn> = Op::new(OpInfo {
         name: "aten::_foreach_log",
         schema: "_foreach_log(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log")?;
-            stack.push(ops::_foreach_log(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log",
+            |a, results| {
+                results.push(ops::_foreach_log(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLogFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LOG_: Op<_ForeachLogFn_> = Op::new(OpInfo {
         name: "aten::_foreach_log_",
         schema: "_foreach_log_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log_")?;
-            ops::_foreach_log_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log_",
+            |a, _| {
+                ops::_foreach_log_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLogOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LOG_OUT: Op<_ForeachLogOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_log.out",
         schema: "_foreach_log.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_log")?;
-            ops::_foreach_log_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_log",
+            |a, _| {
+                ops::_foreach_log_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog10Fn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG10: Op<_ForeachLog10Fn> = Op::new(OpInfo {
         name: "aten::_foreach_log10",
         schema: "_foreach_log10(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log10")?;
-            stack.push(ops::_foreach_log10(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log10",
+            |a, results| {
+                results.push(ops::_foreach_log10(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog10Fn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LOG10_: Op<_ForeachLog10Fn_> = Op::new(OpInfo {
         name: "aten::_foreach_log10_",
         schema: "_foreach_log10_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log10_")?;
-            ops::_foreach_log10_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log10_",
+            |a, _| {
+                ops::_foreach_log10_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog10OutFn = fn(
@@ -576,33 +764,45 @@ pub mod op {
     pub static _FOREACH_LOG10_OUT: Op<_ForeachLog10OutFn> = Op::new(OpInfo {
         name: "aten::_foreach_log10.out",
         schema: "_foreach_log10.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_log10")?;
-            ops::_foreach_log10_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_log10",
+            |a, _| {
+                ops::_foreach_log10_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog1pFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG1P: Op<_ForeachLog1pFn> = Op::new(OpInfo {
         name: "aten::_foreach_log1p",
         schema: "_foreach_log1p(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log1p")?;
-            stack.push(ops::_foreach_log1p(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log1p",
+            |a, results| {
+                results.push(ops::_foreach_log1p(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog1pFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LOG1P_: Op<_ForeachLog1pFn_> = Op::new(OpInfo {
         name: "aten::_foreach_log1p_",
         schema: "_foreach_log1p_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log1p_")?;
-            ops::_foreach_log1p_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log1p_",
+            |a, _| {
+                ops::_foreach_log1p_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog1pOutFn = fn(
@@ -613,33 +813,45 @@ pub mod op {
     pub static _FOREACH_LOG1P_OUT: Op<_ForeachLog1pOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_log1p.out",
         schema: "_foreach_log1p.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_log1p")?;
-            ops::_foreach_log1p_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_log1p",
+            |a, _| {
+                ops::_foreach_log1p_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog2Fn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_LOG2: Op<_ForeachLog2Fn> = Op::new(OpInfo {
         name: "aten::_foreach_log2",
         schema: "_foreach_log2(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log2")?;
-            stack.push(ops::_foreach_log2(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log2",
+            |a, results| {
+                results.push(ops::_foreach_log2(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog2Fn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_LOG2_: Op<_ForeachLog2Fn_> = Op::new(OpInfo {
         name: "aten::_foreach_log2_",
         schema: "_foreach_log2_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_log2_")?;
-            ops::_foreach_log2_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_log2_",
+            |a, _| {
+                ops::_foreach_log2_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLog2OutFn = fn(
@@ -650,44 +862,60 @@ pub mod op {
     pub static _FOREACH_LOG2_OUT: Op<_ForeachLog2OutFn> = Op::new(OpInfo {
         name: "aten::_foreach_log2.out",
         schema: "_foreach_log2.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_log2")?;
-            ops::_foreach_log2_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_log2",
+            |a, _| {
+                ops::_foreach_log2_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachNegFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_NEG: Op<_ForeachNegFn> = Op::new(OpInfo {
         name: "aten::_foreach_neg",
         schema: "_foreach_neg(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_neg")?;
-            stack.push(ops::_foreach_neg(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_neg",
+            |a, results| {
+                results.push(ops::_foreach_neg(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachNegFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_NEG_: Op<_ForeachNegFn_> = Op::new(OpInfo {
         name: "aten::_foreach_neg_",
         schema: "_foreach_neg_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_neg_")?;
-            ops::_foreach_neg_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_neg_",
+            |a, _| {
+                ops::_foreach_neg_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachNegOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_NEG_OUT: Op<_ForeachNegOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_neg.out",
         schema: "_foreach_neg.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_neg")?;
-            ops::_foreach_neg_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_neg",
+            |a, _| {
+                ops::_foreach_neg_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachReciprocalFn = fn(
@@ -697,22 +925,30 @@ pub mod op {
     pub static _FOREACH_RECIPROCAL: Op<_ForeachReciprocalFn> = Op::new(OpInfo {
         name: "aten::_foreach_reciprocal",
         schema: "_foreach_reciprocal(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_reciprocal")?;
-            stack.push(ops::_foreach_reciprocal(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_reciprocal",
+            |a, results| {
+                results.push(ops::_foreach_reciprocal(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachReciprocalFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_RECIPROCAL_: Op<_ForeachReciprocalFn_> = Op::new(OpInfo {
         name: "aten::_foreach_reciprocal_",
         schema: "_foreach_reciprocal_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_reciprocal_")?;
-            ops::_foreach_reciprocal_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_reciprocal_",
+            |a, _| {
+                ops::_foreach_reciprocal_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachReciprocalOutFn = fn(
@@ -723,33 +959,45 @@ pub mod op {
     pub static _FOREACH_RECIPROCAL_OUT: Op<_ForeachReciprocalOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_reciprocal.out",
         schema: "_foreach_reciprocal.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_reciprocal")?;
-            ops::_foreach_reciprocal_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_reciprocal",
+            |a, _| {
+                ops::_foreach_reciprocal_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRoundFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_ROUND: Op<_ForeachRoundFn> = Op::new(OpInfo {
         name: "aten::_foreach_round",
         schema: "_foreach_round(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_round")?;
-            stack.push(ops::_foreach_round(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_round",
+            |a, results| {
+                results.push(ops::_foreach_round(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRoundFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ROUND_: Op<_ForeachRoundFn_> = Op::new(OpInfo {
         name: "aten::_foreach_round_",
         schema: "_foreach_round_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_round_")?;
-            ops::_foreach_round_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_round_",
+            |a, _| {
+                ops::_foreach_round_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRoundOutFn = fn(
@@ -760,33 +1008,45 @@ pub mod op {
     pub static _FOREACH_ROUND_OUT: Op<_ForeachRoundOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_round.out",
         schema: "_foreach_round.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_round")?;
-            ops::_foreach_round_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_round",
+            |a, _| {
+                ops::_foreach_round_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRsqrtFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_RSQRT: Op<_ForeachRsqrtFn> = Op::new(OpInfo {
         name: "aten::_foreach_rsqrt",
         schema: "_foreach_rsqrt(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_rsqrt")?;
-            stack.push(ops::_foreach_rsqrt(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_rsqrt",
+            |a, results| {
+                results.push(ops::_foreach_rsqrt(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRsqrtFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_RSQRT_: Op<_ForeachRsqrtFn_> = Op::new(OpInfo {
         name: "aten::_foreach_rsqrt_",
         schema: "_foreach_rsqrt_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_rsqrt_")?;
-            ops::_foreach_rsqrt_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_rsqrt_",
+            |a, _| {
+                ops::_foreach_rsqrt_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachRsqrtOutFn = fn(
@@ -797,33 +1057,45 @@ pub mod op {
     pub static _FOREACH_RSQRT_OUT: Op<_ForeachRsqrtOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_rsqrt.out",
         schema: "_foreach_rsqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_rsqrt")?;
-            ops::_foreach_rsqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_rsqrt",
+            |a, _| {
+                ops::_foreach_rsqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSigmoidFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SIGMOID: Op<_ForeachSigmoidFn> = Op::new(OpInfo {
         name: "aten::_foreach_sigmoid",
         schema: "_foreach_sigmoid(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sigmoid")?;
-            stack.push(ops::_foreach_sigmoid(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sigmoid",
+            |a, results| {
+                results.push(ops::_foreach_sigmoid(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSigmoidFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SIGMOID_: Op<_ForeachSigmoidFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sigmoid_",
         schema: "_foreach_sigmoid_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sigmoid_")?;
-            ops::_foreach_sigmoid_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sigmoid_",
+            |a, _| {
+                ops::_foreach_sigmoid_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSigmoidOutFn = fn(
@@ -834,33 +1106,45 @@ pub mod op {
     pub static _FOREACH_SIGMOID_OUT: Op<_ForeachSigmoidOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sigmoid.out",
         schema: "_foreach_sigmoid.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sigmoid")?;
-            ops::_foreach_sigmoid_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sigmoid",
+            |a, _| {
+                ops::_foreach_sigmoid_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSignFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SIGN: Op<_ForeachSignFn> = Op::new(OpInfo {
         name: "aten::_foreach_sign",
         schema: "_foreach_sign(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sign")?;
-            stack.push(ops::_foreach_sign(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sign",
+            |a, results| {
+                results.push(ops::_foreach_sign(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSignFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SIGN_: Op<_ForeachSignFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sign_",
         schema: "_foreach_sign_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sign_")?;
-            ops::_foreach_sign_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sign_",
+            |a, _| {
+                ops::_foreach_sign_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSignOutFn = fn(
@@ -871,66 +1155,90 @@ pub mod op {
     pub static _FOREACH_SIGN_OUT: Op<_ForeachSignOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sign.out",
         schema: "_foreach_sign.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sign")?;
-            ops::_foreach_sign_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sign",
+            |a, _| {
+                ops::_foreach_sign_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SIN: Op<_ForeachSinFn> = Op::new(OpInfo {
         name: "aten::_foreach_sin",
         schema: "_foreach_sin(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sin")?;
-            stack.push(ops::_foreach_sin(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sin",
+            |a, results| {
+                results.push(ops::_foreach_sin(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SIN_: Op<_ForeachSinFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sin_",
         schema: "_foreach_sin_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sin_")?;
-            ops::_foreach_sin_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sin_",
+            |a, _| {
+                ops::_foreach_sin_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SIN_OUT: Op<_ForeachSinOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sin.out",
         schema: "_foreach_sin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sin")?;
-            ops::_foreach_sin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sin",
+            |a, _| {
+                ops::_foreach_sin_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinhFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SINH: Op<_ForeachSinhFn> = Op::new(OpInfo {
         name: "aten::_foreach_sinh",
         schema: "_foreach_sinh(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sinh")?;
-            stack.push(ops::_foreach_sinh(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sinh",
+            |a, results| {
+                results.push(ops::_foreach_sinh(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinhFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SINH_: Op<_ForeachSinhFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sinh_",
         schema: "_foreach_sinh_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sinh_")?;
-            ops::_foreach_sinh_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sinh_",
+            |a, _| {
+                ops::_foreach_sinh_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSinhOutFn = fn(
@@ -941,33 +1249,45 @@ pub mod op {
     pub static _FOREACH_SINH_OUT: Op<_ForeachSinhOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sinh.out",
         schema: "_foreach_sinh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sinh")?;
-            ops::_foreach_sinh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sinh",
+            |a, _| {
+                ops::_foreach_sinh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSqrtFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_SQRT: Op<_ForeachSqrtFn> = Op::new(OpInfo {
         name: "aten::_foreach_sqrt",
         schema: "_foreach_sqrt(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sqrt")?;
-            stack.push(ops::_foreach_sqrt(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sqrt",
+            |a, results| {
+                results.push(ops::_foreach_sqrt(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSqrtFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_SQRT_: Op<_ForeachSqrtFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sqrt_",
         schema: "_foreach_sqrt_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_sqrt_")?;
-            ops::_foreach_sqrt_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_sqrt_",
+            |a, _| {
+                ops::_foreach_sqrt_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSqrtOutFn = fn(
@@ -978,66 +1298,90 @@ pub mod op {
     pub static _FOREACH_SQRT_OUT: Op<_ForeachSqrtOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sqrt.out",
         schema: "_foreach_sqrt.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sqrt")?;
-            ops::_foreach_sqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sqrt",
+            |a, _| {
+                ops::_foreach_sqrt_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_TAN: Op<_ForeachTanFn> = Op::new(OpInfo {
         name: "aten::_foreach_tan",
         schema: "_foreach_tan(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_tan")?;
-            stack.push(ops::_foreach_tan(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_tan",
+            |a, results| {
+                results.push(ops::_foreach_tan(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_TAN_: Op<_ForeachTanFn_> = Op::new(OpInfo {
         name: "aten::_foreach_tan_",
         schema: "_foreach_tan_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_tan_")?;
-            ops::_foreach_tan_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_tan_",
+            |a, _| {
+                ops::_foreach_tan_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanOutFn = fn(DispatchKeySet, &[&Tensor], &[&Tensor]) -> Result<()>;
     pub static _FOREACH_TAN_OUT: Op<_ForeachTanOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_tan.out",
         schema: "_foreach_tan.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_tan")?;
-            ops::_foreach_tan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_tan",
+            |a, _| {
+                ops::_foreach_tan_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanhFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_TANH: Op<_ForeachTanhFn> = Op::new(OpInfo {
         name: "aten::_foreach_tanh",
         schema: "_foreach_tanh(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_tanh")?;
-            stack.push(ops::_foreach_tanh(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_tanh",
+            |a, results| {
+                results.push(ops::_foreach_tanh(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanhFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_TANH_: Op<_ForeachTanhFn_> = Op::new(OpInfo {
         name: "aten::_foreach_tanh_",
         schema: "_foreach_tanh_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_tanh_")?;
-            ops::_foreach_tanh_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_tanh_",
+            |a, _| {
+                ops::_foreach_tanh_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTanhOutFn = fn(
@@ -1048,33 +1392,45 @@ pub mod op {
     pub static _FOREACH_TANH_OUT: Op<_ForeachTanhOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_tanh.out",
         schema: "_foreach_tanh.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_tanh")?;
-            ops::_foreach_tanh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_tanh",
+            |a, _| {
+                ops::_foreach_tanh_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTruncFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static _FOREACH_TRUNC: Op<_ForeachTruncFn> = Op::new(OpInfo {
         name: "aten::_foreach_trunc",
         schema: "_foreach_trunc(Tensor[] self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_trunc")?;
-            stack.push(ops::_foreach_trunc(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_trunc",
+            |a, results| {
+                results.push(ops::_foreach_trunc(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTruncFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_TRUNC_: Op<_ForeachTruncFn_> = Op::new(OpInfo {
         name: "aten::_foreach_trunc_",
         schema: "_foreach_trunc_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_trunc_")?;
-            ops::_foreach_trunc_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_trunc_",
+            |a, _| {
+                ops::_foreach_trunc_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachTruncOutFn = fn(
@@ -1085,11 +1441,15 @@ pub mod op {
     pub static _FOREACH_TRUNC_OUT: Op<_ForeachTruncOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_trunc.out",
         schema: "_foreach_trunc.out(Tensor[] self, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_trunc")?;
-            ops::_foreach_trunc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_trunc",
+            |a, _| {
+                ops::_foreach_trunc_out(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarFn = fn(
@@ -1100,25 +1460,34 @@ pub mod op {
     pub static _FOREACH_ADD_SCALAR: Op<_ForeachAddScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.Scalar",
         schema: "_foreach_add.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_add")?;
-            stack
-                .push(
-                    ops::_foreach_add_scalar(&a.tensor_list(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_add_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarFn_ = fn(DispatchKeySet, &[&Tensor], Scalar) -> Result<()>;
     pub static _FOREACH_ADD_SCALAR_: Op<_ForeachAddScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_add_.Scalar",
         schema: "_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_add_")?;
-            ops::_foreach_add_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_add_",
+            |a, _| {
+                ops::_foreach_add_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarOutFn = fn(
@@ -1130,15 +1499,19 @@ pub mod op {
     pub static _FOREACH_ADD_SCALAR_OUT: Op<_ForeachAddScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.Scalar_out",
         schema: "_foreach_add.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add")?;
-            ops::_foreach_add_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add",
+            |a, _| {
+                ops::_foreach_add_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddListFn = fn(
@@ -1150,19 +1523,23 @@ pub mod op {
     pub static _FOREACH_ADD_LIST: Op<_ForeachAddListFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.List",
         schema: "_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add")?;
-            stack
-                .push(
-                    ops::_foreach_add_list(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            a.scalar(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_add_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddListFn_ = fn(
@@ -1174,15 +1551,19 @@ pub mod op {
     pub static _FOREACH_ADD_LIST_: Op<_ForeachAddListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_add_.List",
         schema: "_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add_")?;
-            ops::_foreach_add_list_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add_",
+            |a, _| {
+                ops::_foreach_add_list_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddListOutFn = fn(
@@ -1195,16 +1576,20 @@ pub mod op {
     pub static _FOREACH_ADD_LIST_OUT: Op<_ForeachAddListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.List_out",
         schema: "_foreach_add.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_add")?;
-            ops::_foreach_add_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_add",
+            |a, _| {
+                ops::_foreach_add_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarListFn = fn(
@@ -1215,18 +1600,22 @@ pub mod op {
     pub static _FOREACH_ADD_SCALAR_LIST: Op<_ForeachAddScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.ScalarList",
         schema: "_foreach_add.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_add")?;
-            stack
-                .push(
-                    ops::_foreach_add_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_add_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarListFn_ = fn(
@@ -1237,11 +1626,15 @@ pub mod op {
     pub static _FOREACH_ADD_SCALAR_LIST_: Op<_ForeachAddScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_add_.ScalarList",
         schema: "_foreach_add_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_add_")?;
-            ops::_foreach_add_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_add_",
+            |a, _| {
+                ops::_foreach_add_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddScalarListOutFn = fn(
@@ -1253,15 +1646,19 @@ pub mod op {
     pub static _FOREACH_ADD_SCALAR_LIST_OUT: Op<_ForeachAddScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.ScalarList_out",
         schema: "_foreach_add.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add")?;
-            ops::_foreach_add_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add",
+            |a, _| {
+                ops::_foreach_add_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarFn = fn(
@@ -1272,25 +1669,34 @@ pub mod op {
     pub static _FOREACH_SUB_SCALAR: Op<_ForeachSubScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.Scalar",
         schema: "_foreach_sub.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sub")?;
-            stack
-                .push(
-                    ops::_foreach_sub_scalar(&a.tensor_list(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_sub_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarFn_ = fn(DispatchKeySet, &[&Tensor], Scalar) -> Result<()>;
     pub static _FOREACH_SUB_SCALAR_: Op<_ForeachSubScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sub_.Scalar",
         schema: "_foreach_sub_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sub_")?;
-            ops::_foreach_sub_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sub_",
+            |a, _| {
+                ops::_foreach_sub_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarOutFn = fn(
@@ -1302,15 +1708,19 @@ pub mod op {
     pub static _FOREACH_SUB_SCALAR_OUT: Op<_ForeachSubScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.Scalar_out",
         schema: "_foreach_sub.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_sub")?;
-            ops::_foreach_sub_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_sub",
+            |a, _| {
+                ops::_foreach_sub_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubListFn = fn(
@@ -1322,19 +1732,23 @@ pub mod op {
     pub static _FOREACH_SUB_LIST: Op<_ForeachSubListFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.List",
         schema: "_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_sub")?;
-            stack
-                .push(
-                    ops::_foreach_sub_list(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            a.scalar(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_sub_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubListFn_ = fn(
@@ -1346,15 +1760,19 @@ pub mod op {
     pub static _FOREACH_SUB_LIST_: Op<_ForeachSubListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sub_.List",
         schema: "_foreach_sub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_sub_")?;
-            ops::_foreach_sub_list_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_sub_",
+            |a, _| {
+                ops::_foreach_sub_list_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubListOutFn = fn(
@@ -1367,16 +1785,20 @@ pub mod op {
     pub static _FOREACH_SUB_LIST_OUT: Op<_ForeachSubListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.List_out",
         schema: "_foreach_sub.List_out(Tensor[] self, Tensor[] other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_sub")?;
-            ops::_foreach_sub_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_sub",
+            |a, _| {
+                ops::_foreach_sub_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarListFn = fn(
@@ -1387,18 +1809,22 @@ pub mod op {
     pub static _FOREACH_SUB_SCALAR_LIST: Op<_ForeachSubScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.ScalarList",
         schema: "_foreach_sub.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sub")?;
-            stack
-                .push(
-                    ops::_foreach_sub_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_sub_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarListFn_ = fn(
@@ -1409,11 +1835,15 @@ pub mod op {
     pub static _FOREACH_SUB_SCALAR_LIST_: Op<_ForeachSubScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_sub_.ScalarList",
         schema: "_foreach_sub_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_sub_")?;
-            ops::_foreach_sub_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_sub_",
+            |a, _| {
+                ops::_foreach_sub_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachSubScalarListOutFn = fn(
@@ -1425,15 +1855,19 @@ pub mod op {
     pub static _FOREACH_SUB_SCALAR_LIST_OUT: Op<_ForeachSubScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_sub.ScalarList_out",
         schema: "_foreach_sub.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_sub")?;
-            ops::_foreach_sub_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_sub",
+            |a, _| {
+                ops::_foreach_sub_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarFn = fn(
@@ -1444,25 +1878,34 @@ pub mod op {
     pub static _FOREACH_MUL_SCALAR: Op<_ForeachMulScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.Scalar",
         schema: "_foreach_mul.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul")?;
-            stack
-                .push(
-                    ops::_foreach_mul_scalar(&a.tensor_list(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_mul_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarFn_ = fn(DispatchKeySet, &[&Tensor], Scalar) -> Result<()>;
     pub static _FOREACH_MUL_SCALAR_: Op<_ForeachMulScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_mul_.Scalar",
         schema: "_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
-            ops::_foreach_mul_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul_",
+            |a, _| {
+                ops::_foreach_mul_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarOutFn = fn(
@@ -1474,15 +1917,19 @@ pub mod op {
     pub static _FOREACH_MUL_SCALAR_OUT: Op<_ForeachMulScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.Scalar_out",
         schema: "_foreach_mul.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
-            ops::_foreach_mul_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_mul",
+            |a, _| {
+                ops::_foreach_mul_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulListFn = fn(
@@ -1493,15 +1940,19 @@ pub mod op {
     pub static _FOREACH_MUL_LIST: Op<_ForeachMulListFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.List",
         schema: "_foreach_mul.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul")?;
-            stack
-                .push(
-                    ops::_foreach_mul_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_mul_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulListFn_ = fn(
@@ -1512,11 +1963,15 @@ pub mod op {
     pub static _FOREACH_MUL_LIST_: Op<_ForeachMulListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_mul_.List",
         schema: "_foreach_mul_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
-            ops::_foreach_mul_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul_",
+            |a, _| {
+                ops::_foreach_mul_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulListOutFn = fn(
@@ -1528,15 +1983,19 @@ pub mod op {
     pub static _FOREACH_MUL_LIST_OUT: Op<_ForeachMulListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.List_out",
         schema: "_foreach_mul.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
-            ops::_foreach_mul_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_mul",
+            |a, _| {
+                ops::_foreach_mul_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarListFn = fn(
@@ -1547,18 +2006,22 @@ pub mod op {
     pub static _FOREACH_MUL_SCALAR_LIST: Op<_ForeachMulScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.ScalarList",
         schema: "_foreach_mul.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul")?;
-            stack
-                .push(
-                    ops::_foreach_mul_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_mul_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarListFn_ = fn(
@@ -1569,11 +2032,15 @@ pub mod op {
     pub static _FOREACH_MUL_SCALAR_LIST_: Op<_ForeachMulScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_mul_.ScalarList",
         schema: "_foreach_mul_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
-            ops::_foreach_mul_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul_",
+            |a, _| {
+                ops::_foreach_mul_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulScalarListOutFn = fn(
@@ -1585,15 +2052,19 @@ pub mod op {
     pub static _FOREACH_MUL_SCALAR_LIST_OUT: Op<_ForeachMulScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.ScalarList_out",
         schema: "_foreach_mul.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
-            ops::_foreach_mul_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_mul",
+            |a, _| {
+                ops::_foreach_mul_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarFn = fn(
@@ -1604,25 +2075,34 @@ pub mod op {
     pub static _FOREACH_DIV_SCALAR: Op<_ForeachDivScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.Scalar",
         schema: "_foreach_div.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div")?;
-            stack
-                .push(
-                    ops::_foreach_div_scalar(&a.tensor_list(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_div_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarFn_ = fn(DispatchKeySet, &[&Tensor], Scalar) -> Result<()>;
     pub static _FOREACH_DIV_SCALAR_: Op<_ForeachDivScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_div_.Scalar",
         schema: "_foreach_div_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div_")?;
-            ops::_foreach_div_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div_",
+            |a, _| {
+                ops::_foreach_div_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarOutFn = fn(
@@ -1634,15 +2114,19 @@ pub mod op {
     pub static _FOREACH_DIV_SCALAR_OUT: Op<_ForeachDivScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.Scalar_out",
         schema: "_foreach_div.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_div")?;
-            ops::_foreach_div_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_div",
+            |a, _| {
+                ops::_foreach_div_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivListFn = fn(
@@ -1653,15 +2137,19 @@ pub mod op {
     pub static _FOREACH_DIV_LIST: Op<_ForeachDivListFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.List",
         schema: "_foreach_div.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div")?;
-            stack
-                .push(
-                    ops::_foreach_div_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_div_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivListFn_ = fn(
@@ -1672,11 +2160,15 @@ pub mod op {
     pub static _FOREACH_DIV_LIST_: Op<_ForeachDivListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_div_.List",
         schema: "_foreach_div_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div_")?;
-            ops::_foreach_div_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div_",
+            |a, _| {
+                ops::_foreach_div_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivListOutFn = fn(
@@ -1688,15 +2180,19 @@ pub mod op {
     pub static _FOREACH_DIV_LIST_OUT: Op<_ForeachDivListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.List_out",
         schema: "_foreach_div.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_div")?;
-            ops::_foreach_div_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_div",
+            |a, _| {
+                ops::_foreach_div_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarListFn = fn(
@@ -1707,18 +2203,22 @@ pub mod op {
     pub static _FOREACH_DIV_SCALAR_LIST: Op<_ForeachDivScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.ScalarList",
         schema: "_foreach_div.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div")?;
-            stack
-                .push(
-                    ops::_foreach_div_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_div_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarListFn_ = fn(
@@ -1729,11 +2229,15 @@ pub mod op {
     pub static _FOREACH_DIV_SCALAR_LIST_: Op<_ForeachDivScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_div_.ScalarList",
         schema: "_foreach_div_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div_")?;
-            ops::_foreach_div_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div_",
+            |a, _| {
+                ops::_foreach_div_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivScalarListOutFn = fn(
@@ -1745,15 +2249,19 @@ pub mod op {
     pub static _FOREACH_DIV_SCALAR_LIST_OUT: Op<_ForeachDivScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.ScalarList_out",
         schema: "_foreach_div.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_div")?;
-            ops::_foreach_div_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_div",
+            |a, _| {
+                ops::_foreach_div_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarFn = fn(
@@ -1764,15 +2272,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR: Op<_ForeachClampMinScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.Scalar",
         schema: "_foreach_clamp_min.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_min_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_min_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarFn_ = fn(
@@ -1783,11 +2295,15 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR_: Op<_ForeachClampMinScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min_.Scalar",
         schema: "_foreach_clamp_min_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min_")?;
-            ops::_foreach_clamp_min_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min_",
+            |a, _| {
+                ops::_foreach_clamp_min_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarOutFn = fn(
@@ -1799,15 +2315,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR_OUT: Op<_ForeachClampMinScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.Scalar_out",
         schema: "_foreach_clamp_min.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
-            ops::_foreach_clamp_min_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_min",
+            |a, _| {
+                ops::_foreach_clamp_min_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinListFn = fn(
@@ -1818,15 +2338,22 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_LIST: Op<_ForeachClampMinListFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.List",
         schema: "_foreach_clamp_min.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_min_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_min_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinListFn_ = fn(
@@ -1837,11 +2364,15 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_LIST_: Op<_ForeachClampMinListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min_.List",
         schema: "_foreach_clamp_min_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min_")?;
-            ops::_foreach_clamp_min_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min_",
+            |a, _| {
+                ops::_foreach_clamp_min_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinListOutFn = fn(
@@ -1853,15 +2384,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_LIST_OUT: Op<_ForeachClampMinListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.List_out",
         schema: "_foreach_clamp_min.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
-            ops::_foreach_clamp_min_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_min",
+            |a, _| {
+                ops::_foreach_clamp_min_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarListFn = fn(
@@ -1872,18 +2407,22 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR_LIST: Op<_ForeachClampMinScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.ScalarList",
         schema: "_foreach_clamp_min.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_min_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_min_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarListFn_ = fn(
@@ -1894,14 +2433,18 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR_LIST_: Op<_ForeachClampMinScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min_.ScalarList",
         schema: "_foreach_clamp_min_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_min_")?;
-            ops::_foreach_clamp_min_scalar_list_(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_min_",
+            |a, _| {
+                ops::_foreach_clamp_min_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMinScalarListOutFn = fn(
@@ -1913,15 +2456,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MIN_SCALAR_LIST_OUT: Op<_ForeachClampMinScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_min.ScalarList_out",
         schema: "_foreach_clamp_min.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_min")?;
-            ops::_foreach_clamp_min_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_min",
+            |a, _| {
+                ops::_foreach_clamp_min_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarFn = fn(
@@ -1932,15 +2479,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR: Op<_ForeachClampMaxScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.Scalar",
         schema: "_foreach_clamp_max.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_max_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_max_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarFn_ = fn(
@@ -1951,11 +2502,15 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR_: Op<_ForeachClampMaxScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max_.Scalar",
         schema: "_foreach_clamp_max_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max_")?;
-            ops::_foreach_clamp_max_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max_",
+            |a, _| {
+                ops::_foreach_clamp_max_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarOutFn = fn(
@@ -1967,15 +2522,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR_OUT: Op<_ForeachClampMaxScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.Scalar_out",
         schema: "_foreach_clamp_max.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
-            ops::_foreach_clamp_max_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_max",
+            |a, _| {
+                ops::_foreach_clamp_max_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxListFn = fn(
@@ -1986,15 +2545,22 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_LIST: Op<_ForeachClampMaxListFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.List",
         schema: "_foreach_clamp_max.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_max_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_max_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxListFn_ = fn(
@@ -2005,11 +2571,15 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_LIST_: Op<_ForeachClampMaxListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max_.List",
         schema: "_foreach_clamp_max_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max_")?;
-            ops::_foreach_clamp_max_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max_",
+            |a, _| {
+                ops::_foreach_clamp_max_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxListOutFn = fn(
@@ -2021,15 +2591,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_LIST_OUT: Op<_ForeachClampMaxListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.List_out",
         schema: "_foreach_clamp_max.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
-            ops::_foreach_clamp_max_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_max",
+            |a, _| {
+                ops::_foreach_clamp_max_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarListFn = fn(
@@ -2040,18 +2614,22 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR_LIST: Op<_ForeachClampMaxScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.ScalarList",
         schema: "_foreach_clamp_max.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max")?;
-            stack
-                .push(
-                    ops::_foreach_clamp_max_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_clamp_max_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarListFn_ = fn(
@@ -2062,14 +2640,18 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR_LIST_: Op<_ForeachClampMaxScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max_.ScalarList",
         schema: "_foreach_clamp_max_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_clamp_max_")?;
-            ops::_foreach_clamp_max_scalar_list_(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_clamp_max_",
+            |a, _| {
+                ops::_foreach_clamp_max_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachClampMaxScalarListOutFn = fn(
@@ -2081,15 +2663,19 @@ pub mod op {
     pub static _FOREACH_CLAMP_MAX_SCALAR_LIST_OUT: Op<_ForeachClampMaxScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_clamp_max.ScalarList_out",
         schema: "_foreach_clamp_max.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_clamp_max")?;
-            ops::_foreach_clamp_max_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_clamp_max",
+            |a, _| {
+                ops::_foreach_clamp_max_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarFn = fn(
@@ -2100,15 +2686,19 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR: Op<_ForeachMaximumScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.Scalar",
         schema: "_foreach_maximum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum")?;
-            stack
-                .push(
-                    ops::_foreach_maximum_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_maximum_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarFn_ = fn(
@@ -2119,11 +2709,15 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR_: Op<_ForeachMaximumScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_maximum_.Scalar",
         schema: "_foreach_maximum_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum_")?;
-            ops::_foreach_maximum_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum_",
+            |a, _| {
+                ops::_foreach_maximum_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarOutFn = fn(
@@ -2135,15 +2729,19 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR_OUT: Op<_ForeachMaximumScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.Scalar_out",
         schema: "_foreach_maximum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
-            ops::_foreach_maximum_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_maximum",
+            |a, _| {
+                ops::_foreach_maximum_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumListFn = fn(
@@ -2154,15 +2752,22 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_LIST: Op<_ForeachMaximumListFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.List",
         schema: "_foreach_maximum.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum")?;
-            stack
-                .push(
-                    ops::_foreach_maximum_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_maximum_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumListFn_ = fn(
@@ -2173,11 +2778,15 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_LIST_: Op<_ForeachMaximumListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_maximum_.List",
         schema: "_foreach_maximum_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum_")?;
-            ops::_foreach_maximum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum_",
+            |a, _| {
+                ops::_foreach_maximum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumListOutFn = fn(
@@ -2189,15 +2798,19 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_LIST_OUT: Op<_ForeachMaximumListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.List_out",
         schema: "_foreach_maximum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
-            ops::_foreach_maximum_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_maximum",
+            |a, _| {
+                ops::_foreach_maximum_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarListFn = fn(
@@ -2208,18 +2821,22 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR_LIST: Op<_ForeachMaximumScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.ScalarList",
         schema: "_foreach_maximum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum")?;
-            stack
-                .push(
-                    ops::_foreach_maximum_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_maximum_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarListFn_ = fn(
@@ -2230,11 +2847,18 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR_LIST_: Op<_ForeachMaximumScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_maximum_.ScalarList",
         schema: "_foreach_maximum_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_maximum_")?;
-            ops::_foreach_maximum_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_maximum_",
+            |a, _| {
+                ops::_foreach_maximum_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMaximumScalarListOutFn = fn(
@@ -2246,15 +2870,19 @@ pub mod op {
     pub static _FOREACH_MAXIMUM_SCALAR_LIST_OUT: Op<_ForeachMaximumScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_maximum.ScalarList_out",
         schema: "_foreach_maximum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_maximum")?;
-            ops::_foreach_maximum_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_maximum",
+            |a, _| {
+                ops::_foreach_maximum_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarFn = fn(
@@ -2265,15 +2893,19 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR: Op<_ForeachMinimumScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.Scalar",
         schema: "_foreach_minimum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum")?;
-            stack
-                .push(
-                    ops::_foreach_minimum_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_minimum_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarFn_ = fn(
@@ -2284,11 +2916,15 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR_: Op<_ForeachMinimumScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_minimum_.Scalar",
         schema: "_foreach_minimum_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum_")?;
-            ops::_foreach_minimum_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum_",
+            |a, _| {
+                ops::_foreach_minimum_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarOutFn = fn(
@@ -2300,15 +2936,19 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR_OUT: Op<_ForeachMinimumScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.Scalar_out",
         schema: "_foreach_minimum.Scalar_out(Tensor[] self, Scalar scalar, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
-            ops::_foreach_minimum_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_minimum",
+            |a, _| {
+                ops::_foreach_minimum_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumListFn = fn(
@@ -2319,15 +2959,22 @@ pub mod op {
     pub static _FOREACH_MINIMUM_LIST: Op<_ForeachMinimumListFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.List",
         schema: "_foreach_minimum.List(Tensor[] self, Tensor[] other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum")?;
-            stack
-                .push(
-                    ops::_foreach_minimum_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_minimum_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumListFn_ = fn(
@@ -2338,11 +2985,15 @@ pub mod op {
     pub static _FOREACH_MINIMUM_LIST_: Op<_ForeachMinimumListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_minimum_.List",
         schema: "_foreach_minimum_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum_")?;
-            ops::_foreach_minimum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum_",
+            |a, _| {
+                ops::_foreach_minimum_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumListOutFn = fn(
@@ -2354,15 +3005,19 @@ pub mod op {
     pub static _FOREACH_MINIMUM_LIST_OUT: Op<_ForeachMinimumListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.List_out",
         schema: "_foreach_minimum.List_out(Tensor[] self, Tensor[] other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
-            ops::_foreach_minimum_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_minimum",
+            |a, _| {
+                ops::_foreach_minimum_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarListFn = fn(
@@ -2373,18 +3028,22 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR_LIST: Op<_ForeachMinimumScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.ScalarList",
         schema: "_foreach_minimum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum")?;
-            stack
-                .push(
-                    ops::_foreach_minimum_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_minimum_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarListFn_ = fn(
@@ -2395,11 +3054,18 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR_LIST_: Op<_ForeachMinimumScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_minimum_.ScalarList",
         schema: "_foreach_minimum_.ScalarList(Tensor(a!)[] self, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_minimum_")?;
-            ops::_foreach_minimum_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_minimum_",
+            |a, _| {
+                ops::_foreach_minimum_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMinimumScalarListOutFn = fn(
@@ -2411,15 +3077,19 @@ pub mod op {
     pub static _FOREACH_MINIMUM_SCALAR_LIST_OUT: Op<_ForeachMinimumScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_minimum.ScalarList_out",
         schema: "_foreach_minimum.ScalarList_out(Tensor[] self, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_minimum")?;
-            ops::_foreach_minimum_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_minimum",
+            |a, _| {
+                ops::_foreach_minimum_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarFn = fn(
@@ -2430,25 +3100,34 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR: Op<_ForeachPowScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.Scalar",
         schema: "_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow")?;
-            stack
-                .push(
-                    ops::_foreach_pow_scalar(&a.tensor_list(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_pow_scalar(&a.tensor_list(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarFn_ = fn(DispatchKeySet, &[&Tensor], Scalar) -> Result<()>;
     pub static _FOREACH_POW_SCALAR_: Op<_ForeachPowScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_pow_.Scalar",
         schema: "_foreach_pow_.Scalar(Tensor(a!)[] self, Scalar exponent) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow_")?;
-            ops::_foreach_pow_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow_",
+            |a, _| {
+                ops::_foreach_pow_scalar_(&a.tensor_list(0)?, a.scalar(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarOutFn = fn(
@@ -2460,15 +3139,19 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR_OUT: Op<_ForeachPowScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.Scalar_out",
         schema: "_foreach_pow.Scalar_out(Tensor[] self, Scalar exponent, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
-            ops::_foreach_pow_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_pow",
+            |a, _| {
+                ops::_foreach_pow_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowListFn = fn(
@@ -2479,15 +3162,19 @@ pub mod op {
     pub static _FOREACH_POW_LIST: Op<_ForeachPowListFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.List",
         schema: "_foreach_pow.List(Tensor[] self, Tensor[] exponent) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow")?;
-            stack
-                .push(
-                    ops::_foreach_pow_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_pow_list(&a.tensor_list(0)?, &a.tensor_list(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowListFn_ = fn(
@@ -2498,11 +3185,15 @@ pub mod op {
     pub static _FOREACH_POW_LIST_: Op<_ForeachPowListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_pow_.List",
         schema: "_foreach_pow_.List(Tensor(a!)[] self, Tensor[] exponent) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow_")?;
-            ops::_foreach_pow_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow_",
+            |a, _| {
+                ops::_foreach_pow_list_(&a.tensor_list(0)?, &a.tensor_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowListOutFn = fn(
@@ -2514,15 +3205,19 @@ pub mod op {
     pub static _FOREACH_POW_LIST_OUT: Op<_ForeachPowListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.List_out",
         schema: "_foreach_pow.List_out(Tensor[] self, Tensor[] exponent, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
-            ops::_foreach_pow_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_pow",
+            |a, _| {
+                ops::_foreach_pow_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarListFn = fn(
@@ -2533,18 +3228,22 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR_LIST: Op<_ForeachPowScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.ScalarList",
         schema: "_foreach_pow.ScalarList(Tensor[] self, Scalar[] exponent) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow")?;
-            stack
-                .push(
-                    ops::_foreach_pow_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.scalar_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_pow_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.scalar_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarListFn_ = fn(
@@ -2555,11 +3254,15 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR_LIST_: Op<_ForeachPowScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_pow_.ScalarList",
         schema: "_foreach_pow_.ScalarList(Tensor(a!)[] self, Scalar[] exponent) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow_")?;
-            ops::_foreach_pow_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow_",
+            |a, _| {
+                ops::_foreach_pow_scalar_list_(&a.tensor_list(0)?, &a.scalar_list(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarListOutFn = fn(
@@ -2571,15 +3274,19 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR_LIST_OUT: Op<_ForeachPowScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.ScalarList_out",
         schema: "_foreach_pow.ScalarList_out(Tensor[] self, Scalar[] exponent, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_pow")?;
-            ops::_foreach_pow_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.scalar_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_pow",
+            |a, _| {
+                ops::_foreach_pow_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.scalar_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddFn = fn(
@@ -2591,15 +3298,23 @@ pub mod op {
     pub static _FOREACH_ADD: Op<_ForeachAddFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.Tensor",
         schema: "_foreach_add.Tensor(Tensor[] self, Tensor other, *, Scalar alpha=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add")?;
-            stack
-                .push(
-                    ops::_foreach_add(&a.tensor_list(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_add(
+                                &a.tensor_list(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddFn_ = fn(
@@ -2611,11 +3326,15 @@ pub mod op {
     pub static _FOREACH_ADD_: Op<_ForeachAddFn_> = Op::new(OpInfo {
         name: "aten::_foreach_add_.Tensor",
         schema: "_foreach_add_.Tensor(Tensor(a!)[] self, Tensor other, *, Scalar alpha=1) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_add_")?;
-            ops::_foreach_add_(&a.tensor_list(0)?, a.tensor(1)?, a.scalar(2)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_add_",
+            |a, _| {
+                ops::_foreach_add_(&a.tensor_list(0)?, a.tensor(1)?, a.scalar(2)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddTensorOutFn = fn(
@@ -2628,16 +3347,20 @@ pub mod op {
     pub static _FOREACH_ADD_TENSOR_OUT: Op<_ForeachAddTensorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_add.Tensor_out",
         schema: "_foreach_add.Tensor_out(Tensor[] self, Tensor other, *, Scalar alpha=1, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_add")?;
-            ops::_foreach_add_tensor_out(
-                &a.tensor_list(0)?,
-                a.tensor(1)?,
-                a.scalar(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_add",
+            |a, _| {
+                ops::_foreach_add_tensor_out(
+                    &a.tensor_list(0)?,
+                    a.tensor(1)?,
+                    a.scalar(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulFn = fn(
@@ -2648,22 +3371,31 @@ pub mod op {
     pub static _FOREACH_MUL: Op<_ForeachMulFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.Tensor",
         schema: "_foreach_mul.Tensor(Tensor[] self, Tensor other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul")?;
-            stack.push(ops::_foreach_mul(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul",
+            |a, results| {
+                results
+                    .push(ops::_foreach_mul(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulFn_ = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static _FOREACH_MUL_: Op<_ForeachMulFn_> = Op::new(OpInfo {
         name: "aten::_foreach_mul_.Tensor",
         schema: "_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_mul_")?;
-            ops::_foreach_mul_(&a.tensor_list(0)?, a.tensor(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_mul_",
+            |a, _| {
+                ops::_foreach_mul_(&a.tensor_list(0)?, a.tensor(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachMulTensorOutFn = fn(
@@ -2675,15 +3407,19 @@ pub mod op {
     pub static _FOREACH_MUL_TENSOR_OUT: Op<_ForeachMulTensorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_mul.Tensor_out",
         schema: "_foreach_mul.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_mul")?;
-            ops::_foreach_mul_tensor_out(
-                &a.tensor_list(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_mul",
+            |a, _| {
+                ops::_foreach_mul_tensor_out(
+                    &a.tensor_list(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivFn = fn(
@@ -2694,22 +3430,31 @@ pub mod op {
     pub static _FOREACH_DIV: Op<_ForeachDivFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.Tensor",
         schema: "_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div")?;
-            stack.push(ops::_foreach_div(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div",
+            |a, results| {
+                results
+                    .push(ops::_foreach_div(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivFn_ = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static _FOREACH_DIV_: Op<_ForeachDivFn_> = Op::new(OpInfo {
         name: "aten::_foreach_div_.Tensor",
         schema: "_foreach_div_.Tensor(Tensor(a!)[] self, Tensor other) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_div_")?;
-            ops::_foreach_div_(&a.tensor_list(0)?, a.tensor(1)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_div_",
+            |a, _| {
+                ops::_foreach_div_(&a.tensor_list(0)?, a.tensor(1)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachDivTensorOutFn = fn(
@@ -2721,15 +3466,19 @@ pub mod op {
     pub static _FOREACH_DIV_TENSOR_OUT: Op<_ForeachDivTensorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_div.Tensor_out",
         schema: "_foreach_div.Tensor_out(Tensor[] self, Tensor other, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_div")?;
-            ops::_foreach_div_tensor_out(
-                &a.tensor_list(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_div",
+            |a, _| {
+                ops::_foreach_div_tensor_out(
+                    &a.tensor_list(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachPowScalarAndTensorFn = fn(
@@ -2740,18 +3489,22 @@ pub mod op {
     pub static _FOREACH_POW_SCALAR_AND_TENSOR: Op<_ForeachPowScalarAndTensorFn> = Op::new(OpInfo {
         name: "aten::_foreach_pow.ScalarAndTensor",
         schema: "_foreach_pow.ScalarAndTensor(Scalar self, Tensor[] exponent) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_foreach_pow")?;
-            stack
-                .push(
-                    ops::_foreach_pow_scalar_and_tensor(
-                            a.scalar(0)?,
-                            &a.tensor_list(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_foreach_pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_pow_scalar_and_tensor(
+                                a.scalar(0)?,
+                                &a.tensor_list(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarFn = fn(
@@ -2764,20 +3517,24 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR: Op<_ForeachAddcmulScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.Scalar",
         schema: "_foreach_addcmul.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul")?;
-            stack
-                .push(
-                    ops::_foreach_addcmul_scalar(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcmul_scalar(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarFn_ = fn(
@@ -2790,16 +3547,20 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR_: Op<_ForeachAddcmulScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul_.Scalar",
         schema: "_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul_")?;
-            ops::_foreach_addcmul_scalar_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.scalar(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul_",
+            |a, _| {
+                ops::_foreach_addcmul_scalar_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.scalar(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarOutFn = fn(
@@ -2813,17 +3574,21 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR_OUT: Op<_ForeachAddcmulScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.Scalar_out",
         schema: "_foreach_addcmul.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
-            ops::_foreach_addcmul_scalar_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.scalar(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcmul",
+            |a, _| {
+                ops::_foreach_addcmul_scalar_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.scalar(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarListFn = fn(
@@ -2836,20 +3601,24 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR_LIST: Op<_ForeachAddcmulScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.ScalarList",
         schema: "_foreach_addcmul.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul")?;
-            stack
-                .push(
-                    ops::_foreach_addcmul_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            &a.scalar_list(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcmul_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                &a.scalar_list(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarListFn_ = fn(
@@ -2862,16 +3631,20 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR_LIST_: Op<_ForeachAddcmulScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul_.ScalarList",
         schema: "_foreach_addcmul_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul_")?;
-            ops::_foreach_addcmul_scalar_list_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.scalar_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul_",
+            |a, _| {
+                ops::_foreach_addcmul_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.scalar_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulScalarListOutFn = fn(
@@ -2885,17 +3658,21 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_SCALAR_LIST_OUT: Op<_ForeachAddcmulScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.ScalarList_out",
         schema: "_foreach_addcmul.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
-            ops::_foreach_addcmul_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.scalar_list(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcmul",
+            |a, _| {
+                ops::_foreach_addcmul_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.scalar_list(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulFn = fn(
@@ -2908,20 +3685,24 @@ pub mod op {
     pub static _FOREACH_ADDCMUL: Op<_ForeachAddcmulFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.Tensor",
         schema: "_foreach_addcmul.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul")?;
-            stack
-                .push(
-                    ops::_foreach_addcmul(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcmul(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulFn_ = fn(
@@ -2934,16 +3715,20 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_: Op<_ForeachAddcmulFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul_.Tensor",
         schema: "_foreach_addcmul_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcmul_")?;
-            ops::_foreach_addcmul_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.tensor(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcmul_",
+            |a, _| {
+                ops::_foreach_addcmul_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.tensor(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcmulTensorOutFn = fn(
@@ -2957,17 +3742,21 @@ pub mod op {
     pub static _FOREACH_ADDCMUL_TENSOR_OUT: Op<_ForeachAddcmulTensorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcmul.Tensor_out",
         schema: "_foreach_addcmul.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcmul")?;
-            ops::_foreach_addcmul_tensor_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.tensor(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcmul",
+            |a, _| {
+                ops::_foreach_addcmul_tensor_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.tensor(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarFn = fn(
@@ -2980,20 +3769,24 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR: Op<_ForeachAddcdivScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.Scalar",
         schema: "_foreach_addcdiv.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv")?;
-            stack
-                .push(
-                    ops::_foreach_addcdiv_scalar(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcdiv_scalar(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarFn_ = fn(
@@ -3006,16 +3799,20 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR_: Op<_ForeachAddcdivScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv_.Scalar",
         schema: "_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv_")?;
-            ops::_foreach_addcdiv_scalar_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.scalar(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv_",
+            |a, _| {
+                ops::_foreach_addcdiv_scalar_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.scalar(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarOutFn = fn(
@@ -3029,17 +3826,21 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR_OUT: Op<_ForeachAddcdivScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.Scalar_out",
         schema: "_foreach_addcdiv.Scalar_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
-            ops::_foreach_addcdiv_scalar_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.scalar(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcdiv",
+            |a, _| {
+                ops::_foreach_addcdiv_scalar_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.scalar(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarListFn = fn(
@@ -3052,20 +3853,24 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR_LIST: Op<_ForeachAddcdivScalarListFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.ScalarList",
         schema: "_foreach_addcdiv.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv")?;
-            stack
-                .push(
-                    ops::_foreach_addcdiv_scalar_list(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            &a.scalar_list(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcdiv_scalar_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                &a.scalar_list(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarListFn_ = fn(
@@ -3078,16 +3883,20 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR_LIST_: Op<_ForeachAddcdivScalarListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv_.ScalarList",
         schema: "_foreach_addcdiv_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv_")?;
-            ops::_foreach_addcdiv_scalar_list_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.scalar_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv_",
+            |a, _| {
+                ops::_foreach_addcdiv_scalar_list_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.scalar_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivScalarListOutFn = fn(
@@ -3101,17 +3910,21 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_SCALAR_LIST_OUT: Op<_ForeachAddcdivScalarListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.ScalarList_out",
         schema: "_foreach_addcdiv.ScalarList_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
-            ops::_foreach_addcdiv_scalar_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.scalar_list(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcdiv",
+            |a, _| {
+                ops::_foreach_addcdiv_scalar_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.scalar_list(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivFn = fn(
@@ -3124,20 +3937,24 @@ pub mod op {
     pub static _FOREACH_ADDCDIV: Op<_ForeachAddcdivFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.Tensor",
         schema: "_foreach_addcdiv.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv")?;
-            stack
-                .push(
-                    ops::_foreach_addcdiv(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_addcdiv(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivFn_ = fn(
@@ -3150,16 +3967,20 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_: Op<_ForeachAddcdivFn_> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv_.Tensor",
         schema: "_foreach_addcdiv_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_addcdiv_")?;
-            ops::_foreach_addcdiv_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.tensor(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_addcdiv_",
+            |a, _| {
+                ops::_foreach_addcdiv_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.tensor(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachAddcdivTensorOutFn = fn(
@@ -3173,17 +3994,21 @@ pub mod op {
     pub static _FOREACH_ADDCDIV_TENSOR_OUT: Op<_ForeachAddcdivTensorOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_addcdiv.Tensor_out",
         schema: "_foreach_addcdiv.Tensor_out(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_foreach_addcdiv")?;
-            ops::_foreach_addcdiv_tensor_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.tensor(3)?,
-                &a.tensor_list(4)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_foreach_addcdiv",
+            |a, _| {
+                ops::_foreach_addcdiv_tensor_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.tensor(3)?,
+                    &a.tensor_list(4)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpListFn = fn(
@@ -3195,19 +4020,23 @@ pub mod op {
     pub static _FOREACH_LERP_LIST: Op<_ForeachLerpListFn> = Op::new(OpInfo {
         name: "aten::_foreach_lerp.List",
         schema: "_foreach_lerp.List(Tensor[] self, Tensor[] tensors1, Tensor[] weights) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_lerp")?;
-            stack
-                .push(
-                    ops::_foreach_lerp_list(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            &a.tensor_list(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_lerp",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_lerp_list(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                &a.tensor_list(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpListFn_ = fn(
@@ -3219,15 +4048,19 @@ pub mod op {
     pub static _FOREACH_LERP_LIST_: Op<_ForeachLerpListFn_> = Op::new(OpInfo {
         name: "aten::_foreach_lerp_.List",
         schema: "_foreach_lerp_.List(Tensor(a!)[] self, Tensor[] tensors1, Tensor[] weights) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_lerp_")?;
-            ops::_foreach_lerp_list_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_lerp_",
+            |a, _| {
+                ops::_foreach_lerp_list_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpListOutFn = fn(
@@ -3240,16 +4073,20 @@ pub mod op {
     pub static _FOREACH_LERP_LIST_OUT: Op<_ForeachLerpListOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_lerp.List_out",
         schema: "_foreach_lerp.List_out(Tensor[] self, Tensor[] tensors1, Tensor[] weights, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_lerp")?;
-            ops::_foreach_lerp_list_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_lerp",
+            |a, _| {
+                ops::_foreach_lerp_list_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpScalarFn = fn(
@@ -3261,19 +4098,23 @@ pub mod op {
     pub static _FOREACH_LERP_SCALAR: Op<_ForeachLerpScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_lerp.Scalar",
         schema: "_foreach_lerp.Scalar(Tensor[] self, Tensor[] tensors1, Scalar weight) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_lerp")?;
-            stack
-                .push(
-                    ops::_foreach_lerp_scalar(
-                            &a.tensor_list(0)?,
-                            &a.tensor_list(1)?,
-                            a.scalar(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_lerp",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_lerp_scalar(
+                                &a.tensor_list(0)?,
+                                &a.tensor_list(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpScalarFn_ = fn(
@@ -3285,15 +4126,19 @@ pub mod op {
     pub static _FOREACH_LERP_SCALAR_: Op<_ForeachLerpScalarFn_> = Op::new(OpInfo {
         name: "aten::_foreach_lerp_.Scalar",
         schema: "_foreach_lerp_.Scalar(Tensor(a!)[] self, Tensor[] tensors1, Scalar weight) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_lerp_")?;
-            ops::_foreach_lerp_scalar_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_lerp_",
+            |a, _| {
+                ops::_foreach_lerp_scalar_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachLerpScalarOutFn = fn(
@@ -3306,16 +4151,20 @@ pub mod op {
     pub static _FOREACH_LERP_SCALAR_OUT: Op<_ForeachLerpScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_lerp.Scalar_out",
         schema: "_foreach_lerp.Scalar_out(Tensor[] self, Tensor[] tensors1, Scalar weight, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_lerp")?;
-            ops::_foreach_lerp_scalar_out(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                a.scalar(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_lerp",
+            |a, _| {
+                ops::_foreach_lerp_scalar_out(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    a.scalar(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachNormScalarFn = fn(
@@ -3327,19 +4176,23 @@ pub mod op {
     pub static _FOREACH_NORM_SCALAR: Op<_ForeachNormScalarFn> = Op::new(OpInfo {
         name: "aten::_foreach_norm.Scalar",
         schema: "_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_norm")?;
-            stack
-                .push(
-                    ops::_foreach_norm_scalar(
-                            &a.tensor_list(0)?,
-                            a.scalar(1)?,
-                            a.opt_dtype(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::_foreach_norm_scalar(
+                                &a.tensor_list(0)?,
+                                a.scalar(1)?,
+                                a.opt_dtype(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachNormScalarOutFn = fn(
@@ -3352,27 +4205,35 @@ pub mod op {
     pub static _FOREACH_NORM_SCALAR_OUT: Op<_ForeachNormScalarOutFn> = Op::new(OpInfo {
         name: "aten::_foreach_norm.Scalar_out",
         schema: "_foreach_norm.Scalar_out(Tensor[] self, Scalar ord=2, ScalarType? dtype=None, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_foreach_norm")?;
-            ops::_foreach_norm_scalar_out(
-                &a.tensor_list(0)?,
-                a.scalar(1)?,
-                a.opt_dtype(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_foreach_norm",
+            |a, _| {
+                ops::_foreach_norm_scalar_out(
+                    &a.tensor_list(0)?,
+                    a.scalar(1)?,
+                    a.opt_dtype(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachZeroFn_ = fn(DispatchKeySet, &[&Tensor]) -> Result<()>;
     pub static _FOREACH_ZERO_: Op<_ForeachZeroFn_> = Op::new(OpInfo {
         name: "aten::_foreach_zero_",
         schema: "_foreach_zero_(Tensor(a!)[] self) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_foreach_zero_")?;
-            ops::_foreach_zero_(&a.tensor_list(0)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_foreach_zero_",
+            |a, _| {
+                ops::_foreach_zero_(&a.tensor_list(0)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ForeachCopyFn_ = fn(
@@ -3384,11 +4245,15 @@ pub mod op {
     pub static _FOREACH_COPY_: Op<_ForeachCopyFn_> = Op::new(OpInfo {
         name: "aten::_foreach_copy_",
         schema: "_foreach_copy_(Tensor(a!)[] self, Tensor[] src, bool non_blocking=False) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_foreach_copy_")?;
-            ops::_foreach_copy_(&a.tensor_list(0)?, &a.tensor_list(1)?, a.bool(2)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_foreach_copy_",
+            |a, _| {
+                ops::_foreach_copy_(&a.tensor_list(0)?, &a.tensor_list(1)?, a.bool(2)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

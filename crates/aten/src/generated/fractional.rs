@@ -21,18 +21,22 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL2D: Op<FractionalMaxPool2dFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool2d",
         schema: "fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fractional_max_pool2d")?;
-            let (r0, r1) = ops::fractional_max_pool2d(
-                a.tensor(0)?,
-                &a.int_list(1, 2)?,
-                &a.int_list(2, 2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fractional_max_pool2d",
+            |a, results| {
+                let (r0, r1) = ops::fractional_max_pool2d(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                    &a.int_list(2, 2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool2dOutputFn = fn(
@@ -47,20 +51,24 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL2D_OUTPUT: Op<FractionalMaxPool2dOutputFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool2d.output",
         schema: "fractional_max_pool2d.output(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples, *, Tensor(a!) output, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fractional_max_pool2d")?;
-            let (r0, r1) = ops::fractional_max_pool2d_output(
-                a.tensor(0)?,
-                &a.int_list(1, 2)?,
-                &a.int_list(2, 2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fractional_max_pool2d",
+            |a, results| {
+                let (r0, r1) = ops::fractional_max_pool2d_output(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                    &a.int_list(2, 2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool2dBackwardFn = fn(
@@ -74,21 +82,25 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL2D_BACKWARD: Op<FractionalMaxPool2dBackwardFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool2d_backward",
         schema: "fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fractional_max_pool2d_backward")?;
-            stack
-                .push(
-                    ops::fractional_max_pool2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fractional_max_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::fractional_max_pool2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool2dBackwardGradInputFn = fn(
@@ -105,22 +117,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::fractional_max_pool2d_backward.grad_input",
         schema: "fractional_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fractional_max_pool2d_backward")?;
-            stack
-                .push(
-                    ops::fractional_max_pool2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fractional_max_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::fractional_max_pool2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool3dFn = fn(
@@ -133,18 +149,22 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL3D: Op<FractionalMaxPool3dFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool3d",
         schema: "fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::fractional_max_pool3d")?;
-            let (r0, r1) = ops::fractional_max_pool3d(
-                a.tensor(0)?,
-                &a.int_list(1, 3)?,
-                &a.int_list(2, 3)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::fractional_max_pool3d",
+            |a, results| {
+                let (r0, r1) = ops::fractional_max_pool3d(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                    &a.int_list(2, 3)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool3dOutputFn = fn(
@@ -159,20 +179,24 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL3D_OUTPUT: Op<FractionalMaxPool3dOutputFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool3d.output",
         schema: "fractional_max_pool3d.output(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples, *, Tensor(a!) output, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fractional_max_pool3d")?;
-            let (r0, r1) = ops::fractional_max_pool3d_output(
-                a.tensor(0)?,
-                &a.int_list(1, 3)?,
-                &a.int_list(2, 3)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fractional_max_pool3d",
+            |a, results| {
+                let (r0, r1) = ops::fractional_max_pool3d_output(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                    &a.int_list(2, 3)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool3dBackwardFn = fn(
@@ -186,21 +210,25 @@ pub mod op {
     pub static FRACTIONAL_MAX_POOL3D_BACKWARD: Op<FractionalMaxPool3dBackwardFn> = Op::new(OpInfo {
         name: "aten::fractional_max_pool3d_backward",
         schema: "fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::fractional_max_pool3d_backward")?;
-            stack
-                .push(
-                    ops::fractional_max_pool3d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::fractional_max_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::fractional_max_pool3d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FractionalMaxPool3dBackwardGradInputFn = fn(
@@ -217,22 +245,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::fractional_max_pool3d_backward.grad_input",
         schema: "fractional_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::fractional_max_pool3d_backward")?;
-            stack
-                .push(
-                    ops::fractional_max_pool3d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::fractional_max_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::fractional_max_pool3d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,13 +15,17 @@ pub mod op {
     pub static FREXP: Op<FrexpFn> = Op::new(OpInfo {
         name: "aten::frexp.Tensor",
         schema: "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::frexp")?;
-            let (r0, r1) = ops::frexp(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::frexp",
+            |a, results| {
+                let (r0, r1) = ops::frexp(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FrexpTensorOutFn = fn(
@@ -33,17 +37,21 @@ pub mod op {
     pub static FREXP_TENSOR_OUT: Op<FrexpTensorOutFn> = Op::new(OpInfo {
         name: "aten::frexp.Tensor_out",
         schema: "frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::frexp")?;
-            let (r0, r1) = ops::frexp_tensor_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::frexp",
+            |a, results| {
+                let (r0, r1) = ops::frexp_tensor_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
 }

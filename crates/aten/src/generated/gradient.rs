@@ -21,20 +21,24 @@ pub mod op {
     pub static GRADIENT_SCALARINT: Op<GradientScalarintFn> = Op::new(OpInfo {
         name: "aten::gradient.scalarint",
         schema: "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_scalarint(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            a.opt_int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_scalarint(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.opt_int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientScalararrayFn = fn(
@@ -47,20 +51,24 @@ pub mod op {
     pub static GRADIENT_SCALARARRAY: Op<GradientScalararrayFn> = Op::new(OpInfo {
         name: "aten::gradient.scalararray",
         schema: "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_scalararray(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            &a.int_list(2, 0)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_scalararray(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                &a.int_list(2, 0)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientArrayFn = fn(
@@ -72,15 +80,19 @@ pub mod op {
     pub static GRADIENT_ARRAY: Op<GradientArrayFn> = Op::new(OpInfo {
         name: "aten::gradient.array",
         schema: "gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_array(a.tensor(0)?, &a.int_list(1, 0)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_array(a.tensor(0)?, &a.int_list(1, 0)?, a.int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientScalarrayintFn = fn(
@@ -93,20 +105,24 @@ pub mod op {
     pub static GRADIENT_SCALARRAYINT: Op<GradientScalarrayintFn> = Op::new(OpInfo {
         name: "aten::gradient.scalarrayint",
         schema: "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_scalarrayint(
-                            a.tensor(0)?,
-                            &a.scalar_list(1)?,
-                            a.opt_int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_scalarrayint(
+                                a.tensor(0)?,
+                                &a.scalar_list(1)?,
+                                a.opt_int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientScalarrayarrayFn = fn(
@@ -119,20 +135,24 @@ pub mod op {
     pub static GRADIENT_SCALARRAYARRAY: Op<GradientScalarrayarrayFn> = Op::new(OpInfo {
         name: "aten::gradient.scalarrayarray",
         schema: "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_scalarrayarray(
-                            a.tensor(0)?,
-                            &a.scalar_list(1)?,
-                            &a.int_list(2, 0)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_scalarrayarray(
+                                a.tensor(0)?,
+                                &a.scalar_list(1)?,
+                                &a.int_list(2, 0)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientTensorarrayintFn = fn(
@@ -145,20 +165,24 @@ pub mod op {
     pub static GRADIENT_TENSORARRAYINT: Op<GradientTensorarrayintFn> = Op::new(OpInfo {
         name: "aten::gradient.tensorarrayint",
         schema: "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_tensorarrayint(
-                            a.tensor(0)?,
-                            &a.tensor_list(1)?,
-                            a.opt_int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_tensorarrayint(
+                                a.tensor(0)?,
+                                &a.tensor_list(1)?,
+                                a.opt_int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GradientTensorarrayFn = fn(
@@ -171,20 +195,24 @@ pub mod op {
     pub static GRADIENT_TENSORARRAY: Op<GradientTensorarrayFn> = Op::new(OpInfo {
         name: "aten::gradient.tensorarray",
         schema: "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gradient")?;
-            stack
-                .push(
-                    ops::gradient_tensorarray(
-                            a.tensor(0)?,
-                            &a.tensor_list(1)?,
-                            &a.int_list(2, 0)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gradient",
+            |a, results| {
+                results
+                    .push(
+                        ops::gradient_tensorarray(
+                                a.tensor(0)?,
+                                &a.tensor_list(1)?,
+                                &a.int_list(2, 0)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -22,21 +22,25 @@ pub mod op {
     pub static GRID_SAMPLER: Op<GridSamplerFn> = Op::new(OpInfo {
         name: "aten::grid_sampler",
         schema: "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::grid_sampler")?;
-            stack
-                .push(
-                    ops::grid_sampler(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::grid_sampler",
+            |a, results| {
+                results
+                    .push(
+                        ops::grid_sampler(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler2dFn = fn(
@@ -50,21 +54,25 @@ pub mod op {
     pub static GRID_SAMPLER_2D: Op<GridSampler2dFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_2d",
         schema: "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::grid_sampler_2d")?;
-            stack
-                .push(
-                    ops::grid_sampler_2d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::grid_sampler_2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::grid_sampler_2d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type GridSampler2dOutFn = fn(
@@ -79,22 +87,26 @@ pub mod op {
     pub static GRID_SAMPLER_2D_OUT: Op<GridSampler2dOutFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_2d.out",
         schema: "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::grid_sampler_2d")?;
-            stack
-                .push(
-                    ops::grid_sampler_2d_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::grid_sampler_2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::grid_sampler_2d_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler2dBackwardFn = fn(
@@ -110,21 +122,25 @@ pub mod op {
     pub static GRID_SAMPLER_2D_BACKWARD: Op<GridSampler2dBackwardFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_2d_backward",
         schema: "grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::grid_sampler_2d_backward")?;
-            let (r0, r1) = ops::grid_sampler_2d_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.bool_array(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::grid_sampler_2d_backward",
+            |a, results| {
+                let (r0, r1) = ops::grid_sampler_2d_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.bool_array(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler2dBackwardOutFn = fn(
@@ -142,23 +158,27 @@ pub mod op {
     pub static GRID_SAMPLER_2D_BACKWARD_OUT: Op<GridSampler2dBackwardOutFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_2d_backward.out",
         schema: "grid_sampler_2d_backward.out(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::grid_sampler_2d_backward")?;
-            let (r0, r1) = ops::grid_sampler_2d_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.bool_array(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::grid_sampler_2d_backward",
+            |a, results| {
+                let (r0, r1) = ops::grid_sampler_2d_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.bool_array(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler3dFn = fn(
@@ -172,21 +192,25 @@ pub mod op {
     pub static GRID_SAMPLER_3D: Op<GridSampler3dFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_3d",
         schema: "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::grid_sampler_3d")?;
-            stack
-                .push(
-                    ops::grid_sampler_3d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::grid_sampler_3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::grid_sampler_3d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler3dOutFn = fn(
@@ -201,22 +225,26 @@ pub mod op {
     pub static GRID_SAMPLER_3D_OUT: Op<GridSampler3dOutFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_3d.out",
         schema: "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::grid_sampler_3d")?;
-            stack
-                .push(
-                    ops::grid_sampler_3d_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::grid_sampler_3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::grid_sampler_3d_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler3dBackwardFn = fn(
@@ -232,21 +260,25 @@ pub mod op {
     pub static GRID_SAMPLER_3D_BACKWARD: Op<GridSampler3dBackwardFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_3d_backward",
         schema: "grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::grid_sampler_3d_backward")?;
-            let (r0, r1) = ops::grid_sampler_3d_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.bool_array(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::grid_sampler_3d_backward",
+            |a, results| {
+                let (r0, r1) = ops::grid_sampler_3d_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.bool_array(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GridSampler3dBackwardOutFn = fn(
@@ -264,23 +296,27 @@ pub mod op {
     pub static GRID_SAMPLER_3D_BACKWARD_OUT: Op<GridSampler3dBackwardOutFn> = Op::new(OpInfo {
         name: "aten::grid_sampler_3d_backward.out",
         schema: "grid_sampler_3d_backward.out(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::grid_sampler_3d_backward")?;
-            let (r0, r1) = ops::grid_sampler_3d_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-                a.bool_array(6)?,
-                a.tensor(7)?,
-                a.tensor(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::grid_sampler_3d_backward",
+            |a, results| {
+                let (r0, r1) = ops::grid_sampler_3d_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                    a.bool_array(6)?,
+                    a.tensor(7)?,
+                    a.tensor(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _GridSampler2dCpuFallbackFn = fn(
@@ -294,21 +330,25 @@ pub mod op {
     pub static _GRID_SAMPLER_2D_CPU_FALLBACK: Op<_GridSampler2dCpuFallbackFn> = Op::new(OpInfo {
         name: "aten::_grid_sampler_2d_cpu_fallback",
         schema: "_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_grid_sampler_2d_cpu_fallback")?;
-            stack
-                .push(
-                    ops::_grid_sampler_2d_cpu_fallback(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_grid_sampler_2d_cpu_fallback",
+            |a, results| {
+                results
+                    .push(
+                        ops::_grid_sampler_2d_cpu_fallback(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _GridSampler2dCpuFallbackOutFn = fn(
@@ -323,22 +363,26 @@ pub mod op {
     pub static _GRID_SAMPLER_2D_CPU_FALLBACK_OUT: Op<_GridSampler2dCpuFallbackOutFn> = Op::new(OpInfo {
         name: "aten::_grid_sampler_2d_cpu_fallback.out",
         schema: "_grid_sampler_2d_cpu_fallback.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_grid_sampler_2d_cpu_fallback")?;
-            stack
-                .push(
-                    ops::_grid_sampler_2d_cpu_fallback_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_grid_sampler_2d_cpu_fallback",
+            |a, results| {
+                results
+                    .push(
+                        ops::_grid_sampler_2d_cpu_fallback_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _GridSampler2dCpuFallbackBackwardFn = fn(
@@ -355,24 +399,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_grid_sampler_2d_cpu_fallback_backward",
         schema: "_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                6,
-                "aten::_grid_sampler_2d_cpu_fallback_backward",
-            )?;
-            let (r0, r1) = ops::_grid_sampler_2d_cpu_fallback_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_grid_sampler_2d_cpu_fallback_backward",
+            |a, results| {
+                let (r0, r1) = ops::_grid_sampler_2d_cpu_fallback_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AffineGridGeneratorFn = fn(
@@ -384,19 +428,23 @@ pub mod op {
     pub static AFFINE_GRID_GENERATOR: Op<AffineGridGeneratorFn> = Op::new(OpInfo {
         name: "aten::affine_grid_generator",
         schema: "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::affine_grid_generator")?;
-            stack
-                .push(
-                    ops::affine_grid_generator(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::affine_grid_generator",
+            |a, results| {
+                results
+                    .push(
+                        ops::affine_grid_generator(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AffineGridGeneratorOutFn = fn(
@@ -409,20 +457,24 @@ pub mod op {
     pub static AFFINE_GRID_GENERATOR_OUT: Op<AffineGridGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::affine_grid_generator.out",
         schema: "affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::affine_grid_generator")?;
-            stack
-                .push(
-                    ops::affine_grid_generator_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::affine_grid_generator",
+            |a, results| {
+                results
+                    .push(
+                        ops::affine_grid_generator_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AffineGridGeneratorBackwardFn = fn(
@@ -434,19 +486,23 @@ pub mod op {
     pub static AFFINE_GRID_GENERATOR_BACKWARD: Op<AffineGridGeneratorBackwardFn> = Op::new(OpInfo {
         name: "aten::affine_grid_generator_backward",
         schema: "affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::affine_grid_generator_backward")?;
-            stack
-                .push(
-                    ops::affine_grid_generator_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::affine_grid_generator_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::affine_grid_generator_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -21,15 +21,19 @@ pub mod op {
     pub static HISTC: Op<HistcFn> = Op::new(OpInfo {
         name: "aten::histc",
         schema: "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::histc")?;
-            stack
-                .push(
-                    ops::histc(a.tensor(0)?, a.int(1)?, a.scalar(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::histc",
+            |a, results| {
+                results
+                    .push(
+                        ops::histc(a.tensor(0)?, a.int(1)?, a.scalar(2)?, a.scalar(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistcOutFn = fn(
@@ -43,21 +47,25 @@ pub mod op {
     pub static HISTC_OUT: Op<HistcOutFn> = Op::new(OpInfo {
         name: "aten::histc.out",
         schema: "histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::histc")?;
-            stack
-                .push(
-                    ops::histc_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::histc",
+            |a, results| {
+                results
+                    .push(
+                        ops::histc_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramBinsTensorFn = fn(
@@ -70,18 +78,22 @@ pub mod op {
     pub static HISTOGRAM_BINS_TENSOR: Op<HistogramBinsTensorFn> = Op::new(OpInfo {
         name: "aten::histogram.bins_tensor",
         schema: "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::histogram")?;
-            let (r0, r1) = ops::histogram_bins_tensor(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::histogram",
+            |a, results| {
+                let (r0, r1) = ops::histogram_bins_tensor(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramBinsTensorOutFn = fn(
@@ -96,20 +108,24 @@ pub mod op {
     pub static HISTOGRAM_BINS_TENSOR_OUT: Op<HistogramBinsTensorOutFn> = Op::new(OpInfo {
         name: "aten::histogram.bins_tensor_out",
         schema: "histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::histogram")?;
-            let (r0, r1) = ops::histogram_bins_tensor_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::histogram",
+            |a, results| {
+                let (r0, r1) = ops::histogram_bins_tensor_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramBinCtFn = fn(
@@ -123,19 +139,23 @@ pub mod op {
     pub static HISTOGRAM_BIN_CT: Op<HistogramBinCtFn> = Op::new(OpInfo {
         name: "aten::histogram.bin_ct",
         schema: "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::histogram")?;
-            let (r0, r1) = ops::histogram_bin_ct(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.opt_float_list(2)?.as_deref(),
-                a.opt_tensor(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::histogram",
+            |a, results| {
+                let (r0, r1) = ops::histogram_bin_ct(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.opt_float_list(2)?.as_deref(),
+                    a.opt_tensor(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramBinCtOutFn = fn(
@@ -151,21 +171,25 @@ pub mod op {
     pub static HISTOGRAM_BIN_CT_OUT: Op<HistogramBinCtOutFn> = Op::new(OpInfo {
         name: "aten::histogram.bin_ct_out",
         schema: "histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::histogram")?;
-            let (r0, r1) = ops::histogram_bin_ct_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.opt_float_list(2)?.as_deref(),
-                a.opt_tensor(3)?,
-                a.bool(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::histogram",
+            |a, results| {
+                let (r0, r1) = ops::histogram_bin_ct_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.opt_float_list(2)?.as_deref(),
+                    a.opt_tensor(3)?,
+                    a.bool(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BincountFn = fn(
@@ -177,11 +201,18 @@ pub mod op {
     pub static BINCOUNT: Op<BincountFn> = Op::new(OpInfo {
         name: "aten::bincount",
         schema: "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bincount")?;
-            stack.push(ops::bincount(a.tensor(0)?, a.opt_tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bincount",
+            |a, results| {
+                results
+                    .push(
+                        ops::bincount(a.tensor(0)?, a.opt_tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type BincountOutFn = fn(
@@ -194,20 +225,24 @@ pub mod op {
     pub static BINCOUNT_OUT: Op<BincountOutFn> = Op::new(OpInfo {
         name: "aten::bincount.out",
         schema: "bincount.out(Tensor self, Tensor? weights=None, SymInt minlength=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::bincount")?;
-            stack
-                .push(
-                    ops::bincount_out(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::bincount",
+            |a, results| {
+                results
+                    .push(
+                        ops::bincount_out(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _HistogramddBinEdgesFn = fn(
@@ -221,21 +256,25 @@ pub mod op {
     pub static _HISTOGRAMDD_BIN_EDGES: Op<_HistogramddBinEdgesFn> = Op::new(OpInfo {
         name: "aten::_histogramdd_bin_edges",
         schema: "_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_histogramdd_bin_edges")?;
-            stack
-                .push(
-                    ops::_histogramdd_bin_edges(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_float_list(2)?.as_deref(),
-                            a.opt_tensor(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_histogramdd_bin_edges",
+            |a, results| {
+                results
+                    .push(
+                        ops::_histogramdd_bin_edges(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_float_list(2)?.as_deref(),
+                                a.opt_tensor(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _HistogramddFromBinCtsFn = fn(
@@ -249,21 +288,25 @@ pub mod op {
     pub static _HISTOGRAMDD_FROM_BIN_CTS: Op<_HistogramddFromBinCtsFn> = Op::new(OpInfo {
         name: "aten::_histogramdd_from_bin_cts",
         schema: "_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_histogramdd_from_bin_cts")?;
-            stack
-                .push(
-                    ops::_histogramdd_from_bin_cts(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_float_list(2)?.as_deref(),
-                            a.opt_tensor(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_histogramdd_from_bin_cts",
+            |a, results| {
+                results
+                    .push(
+                        ops::_histogramdd_from_bin_cts(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_float_list(2)?.as_deref(),
+                                a.opt_tensor(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _HistogramddFromBinCtsOutFn = fn(
@@ -278,22 +321,26 @@ pub mod op {
     pub static _HISTOGRAMDD_FROM_BIN_CTS_OUT: Op<_HistogramddFromBinCtsOutFn> = Op::new(OpInfo {
         name: "aten::_histogramdd_from_bin_cts.out",
         schema: "_histogramdd_from_bin_cts.out(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_histogramdd_from_bin_cts")?;
-            stack
-                .push(
-                    ops::_histogramdd_from_bin_cts_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_float_list(2)?.as_deref(),
-                            a.opt_tensor(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_histogramdd_from_bin_cts",
+            |a, results| {
+                results
+                    .push(
+                        ops::_histogramdd_from_bin_cts_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_float_list(2)?.as_deref(),
+                                a.opt_tensor(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _HistogramddFromBinTensorsFn = fn(
@@ -306,20 +353,24 @@ pub mod op {
     pub static _HISTOGRAMDD_FROM_BIN_TENSORS: Op<_HistogramddFromBinTensorsFn> = Op::new(OpInfo {
         name: "aten::_histogramdd_from_bin_tensors",
         schema: "_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_histogramdd_from_bin_tensors")?;
-            stack
-                .push(
-                    ops::_histogramdd_from_bin_tensors(
-                            a.tensor(0)?,
-                            &a.tensor_list(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_histogramdd_from_bin_tensors",
+            |a, results| {
+                results
+                    .push(
+                        ops::_histogramdd_from_bin_tensors(
+                                a.tensor(0)?,
+                                &a.tensor_list(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _HistogramddFromBinTensorsOutFn = fn(
@@ -333,21 +384,25 @@ pub mod op {
     pub static _HISTOGRAMDD_FROM_BIN_TENSORS_OUT: Op<_HistogramddFromBinTensorsOutFn> = Op::new(OpInfo {
         name: "aten::_histogramdd_from_bin_tensors.out",
         schema: "_histogramdd_from_bin_tensors.out(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_histogramdd_from_bin_tensors")?;
-            stack
-                .push(
-                    ops::_histogramdd_from_bin_tensors_out(
-                            a.tensor(0)?,
-                            &a.tensor_list(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_histogramdd_from_bin_tensors",
+            |a, results| {
+                results
+                    .push(
+                        ops::_histogramdd_from_bin_tensors_out(
+                                a.tensor(0)?,
+                                &a.tensor_list(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramddFn = fn(
@@ -361,19 +416,23 @@ pub mod op {
     pub static HISTOGRAMDD: Op<HistogramddFn> = Op::new(OpInfo {
         name: "aten::histogramdd",
         schema: "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::histogramdd")?;
-            let (r0, r1) = ops::histogramdd(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.opt_float_list(2)?.as_deref(),
-                a.opt_tensor(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::histogramdd",
+            |a, results| {
+                let (r0, r1) = ops::histogramdd(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.opt_float_list(2)?.as_deref(),
+                    a.opt_tensor(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramddIntBinsFn = fn(
@@ -387,19 +446,23 @@ pub mod op {
     pub static HISTOGRAMDD_INT_BINS: Op<HistogramddIntBinsFn> = Op::new(OpInfo {
         name: "aten::histogramdd.int_bins",
         schema: "histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::histogramdd")?;
-            let (r0, r1) = ops::histogramdd_int_bins(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.opt_float_list(2)?.as_deref(),
-                a.opt_tensor(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::histogramdd",
+            |a, results| {
+                let (r0, r1) = ops::histogramdd_int_bins(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.opt_float_list(2)?.as_deref(),
+                    a.opt_tensor(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HistogramddTensorListBinsFn = fn(
@@ -413,19 +476,23 @@ pub mod op {
     pub static HISTOGRAMDD_TENSOR_LIST_BINS: Op<HistogramddTensorListBinsFn> = Op::new(OpInfo {
         name: "aten::histogramdd.TensorList_bins",
         schema: "histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::histogramdd")?;
-            let (r0, r1) = ops::histogramdd_tensor_list_bins(
-                a.tensor(0)?,
-                &a.tensor_list(1)?,
-                a.opt_float_list(2)?.as_deref(),
-                a.opt_tensor(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::histogramdd",
+            |a, results| {
+                let (r0, r1) = ops::histogramdd_tensor_list_bins(
+                    a.tensor(0)?,
+                    &a.tensor_list(1)?,
+                    a.opt_float_list(2)?.as_deref(),
+                    a.opt_tensor(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

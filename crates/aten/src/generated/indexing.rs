@@ -15,11 +15,15 @@ pub mod op {
     pub static INDEX: Op<IndexFn> = Op::new(OpInfo {
         name: "aten::index.Tensor",
         schema: "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::index")?;
-            stack.push(ops::index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::index",
+            |a, results| {
+                results.push(ops::index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "dynamic_output_shape"],
     });
     pub type IndexTensorOutFn = fn(
@@ -31,19 +35,23 @@ pub mod op {
     pub static INDEX_TENSOR_OUT: Op<IndexTensorOutFn> = Op::new(OpInfo {
         name: "aten::index.Tensor_out",
         schema: "index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::index")?;
-            stack
-                .push(
-                    ops::index_tensor_out(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::index",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_tensor_out(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type IndexPutFn = fn(
@@ -56,20 +64,24 @@ pub mod op {
     pub static INDEX_PUT: Op<IndexPutFn> = Op::new(OpInfo {
         name: "aten::index_put",
         schema: "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_put")?;
-            stack
-                .push(
-                    ops::index_put(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_put",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_put(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type IndexPutFn_ = fn(
@@ -82,20 +94,24 @@ pub mod op {
     pub static INDEX_PUT_: Op<IndexPutFn_> = Op::new(OpInfo {
         name: "aten::index_put_",
         schema: "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_put_")?;
-            stack
-                .push(
-                    ops::index_put_(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_put_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_put_(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexPutOutFn = fn(
@@ -109,21 +125,25 @@ pub mod op {
     pub static INDEX_PUT_OUT: Op<IndexPutOutFn> = Op::new(OpInfo {
         name: "aten::index_put.out",
         schema: "index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_put")?;
-            stack
-                .push(
-                    ops::index_put_out(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_put",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_put_out(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _IndexPutImplFn_ = fn(
@@ -137,32 +157,43 @@ pub mod op {
     pub static _INDEX_PUT_IMPL_: Op<_IndexPutImplFn_> = Op::new(OpInfo {
         name: "aten::_index_put_impl_",
         schema: "_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_index_put_impl_")?;
-            stack
-                .push(
-                    ops::_index_put_impl_(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_index_put_impl_",
+            |a, results| {
+                results
+                    .push(
+                        ops::_index_put_impl_(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexSelectFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<Tensor>;
     pub static INDEX_SELECT: Op<IndexSelectFn> = Op::new(OpInfo {
         name: "aten::index_select",
         schema: "index_select(Tensor self, int dim, Tensor index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::index_select")?;
-            stack.push(ops::index_select(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::index_select",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_select(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type IndexSelectOutFn = fn(
@@ -175,20 +206,24 @@ pub mod op {
     pub static INDEX_SELECT_OUT: Op<IndexSelectOutFn> = Op::new(OpInfo {
         name: "aten::index_select.out",
         schema: "index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_select")?;
-            stack
-                .push(
-                    ops::index_select_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_select",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_select_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GatherFn = fn(
@@ -201,15 +236,19 @@ pub mod op {
     pub static GATHER: Op<GatherFn> = Op::new(OpInfo {
         name: "aten::gather",
         schema: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gather")?;
-            stack
-                .push(
-                    ops::gather(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gather",
+            |a, results| {
+                results
+                    .push(
+                        ops::gather(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.bool(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type GatherOutFn = fn(
@@ -223,21 +262,25 @@ pub mod op {
     pub static GATHER_OUT: Op<GatherOutFn> = Op::new(OpInfo {
         name: "aten::gather.out",
         schema: "gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::gather")?;
-            stack
-                .push(
-                    ops::gather_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::gather",
+            |a, results| {
+                results
+                    .push(
+                        ops::gather_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterSrcFn = fn(
@@ -250,20 +293,24 @@ pub mod op {
     pub static SCATTER_SRC: Op<ScatterSrcFn> = Op::new(OpInfo {
         name: "aten::scatter.src",
         schema: "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_src(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_src(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ScatterSrcFn_ = fn(
@@ -276,20 +323,24 @@ pub mod op {
     pub static SCATTER_SRC_: Op<ScatterSrcFn_> = Op::new(OpInfo {
         name: "aten::scatter_.src",
         schema: "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter_")?;
-            stack
-                .push(
-                    ops::scatter_src_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_src_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterSrcOutFn = fn(
@@ -303,21 +354,25 @@ pub mod op {
     pub static SCATTER_SRC_OUT: Op<ScatterSrcOutFn> = Op::new(OpInfo {
         name: "aten::scatter.src_out",
         schema: "scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_src_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_src_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterValueFn = fn(
@@ -330,20 +385,24 @@ pub mod op {
     pub static SCATTER_VALUE: Op<ScatterValueFn> = Op::new(OpInfo {
         name: "aten::scatter.value",
         schema: "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_value(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ScatterValueFn_ = fn(
@@ -356,20 +415,24 @@ pub mod op {
     pub static SCATTER_VALUE_: Op<ScatterValueFn_> = Op::new(OpInfo {
         name: "aten::scatter_.value",
         schema: "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter_")?;
-            stack
-                .push(
-                    ops::scatter_value_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterValueOutFn = fn(
@@ -383,21 +446,25 @@ pub mod op {
     pub static SCATTER_VALUE_OUT: Op<ScatterValueOutFn> = Op::new(OpInfo {
         name: "aten::scatter.value_out",
         schema: "scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_value_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterReduceFn = fn(
@@ -411,21 +478,25 @@ pub mod op {
     pub static SCATTER_REDUCE: Op<ScatterReduceFn> = Op::new(OpInfo {
         name: "aten::scatter.reduce",
         schema: "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_reduce(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterReduceFn_ = fn(
@@ -439,21 +510,25 @@ pub mod op {
     pub static SCATTER_REDUCE_: Op<ScatterReduceFn_> = Op::new(OpInfo {
         name: "aten::scatter_.reduce",
         schema: "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter_")?;
-            stack
-                .push(
-                    ops::scatter_reduce_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterReduceOutFn = fn(
@@ -468,22 +543,26 @@ pub mod op {
     pub static SCATTER_REDUCE_OUT: Op<ScatterReduceOutFn> = Op::new(OpInfo {
         name: "aten::scatter.reduce_out",
         schema: "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_reduce_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterValueReduceFn = fn(
@@ -497,21 +576,25 @@ pub mod op {
     pub static SCATTER_VALUE_REDUCE: Op<ScatterValueReduceFn> = Op::new(OpInfo {
         name: "aten::scatter.value_reduce",
         schema: "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_value_reduce(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value_reduce(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterValueReduceFn_ = fn(
@@ -525,21 +608,25 @@ pub mod op {
     pub static SCATTER_VALUE_REDUCE_: Op<ScatterValueReduceFn_> = Op::new(OpInfo {
         name: "aten::scatter_.value_reduce",
         schema: "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter_")?;
-            stack
-                .push(
-                    ops::scatter_value_reduce_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value_reduce_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterValueReduceOutFn = fn(
@@ -554,22 +641,26 @@ pub mod op {
     pub static SCATTER_VALUE_REDUCE_OUT: Op<ScatterValueReduceOutFn> = Op::new(OpInfo {
         name: "aten::scatter.value_reduce_out",
         schema: "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::scatter")?;
-            stack
-                .push(
-                    ops::scatter_value_reduce_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_value_reduce_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterAddFn = fn(
@@ -582,20 +673,24 @@ pub mod op {
     pub static SCATTER_ADD: Op<ScatterAddFn> = Op::new(OpInfo {
         name: "aten::scatter_add",
         schema: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter_add")?;
-            stack
-                .push(
-                    ops::scatter_add(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_add(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ScatterAddFn_ = fn(
@@ -608,20 +703,24 @@ pub mod op {
     pub static SCATTER_ADD_: Op<ScatterAddFn_> = Op::new(OpInfo {
         name: "aten::scatter_add_",
         schema: "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::scatter_add_")?;
-            stack
-                .push(
-                    ops::scatter_add_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::scatter_add_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_add_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterAddOutFn = fn(
@@ -635,21 +734,25 @@ pub mod op {
     pub static SCATTER_ADD_OUT: Op<ScatterAddOutFn> = Op::new(OpInfo {
         name: "aten::scatter_add.out",
         schema: "scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::scatter_add")?;
-            stack
-                .push(
-                    ops::scatter_add_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::scatter_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_add_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterReduceTwoFn = fn(
@@ -664,22 +767,26 @@ pub mod op {
     pub static SCATTER_REDUCE_TWO: Op<ScatterReduceTwoFn> = Op::new(OpInfo {
         name: "aten::scatter_reduce.two",
         schema: "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::scatter_reduce")?;
-            stack
-                .push(
-                    ops::scatter_reduce_two(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::scatter_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce_two(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ScatterReduceTwoFn_ = fn(
@@ -694,22 +801,26 @@ pub mod op {
     pub static SCATTER_REDUCE_TWO_: Op<ScatterReduceTwoFn_> = Op::new(OpInfo {
         name: "aten::scatter_reduce_.two",
         schema: "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::scatter_reduce_")?;
-            stack
-                .push(
-                    ops::scatter_reduce_two_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::scatter_reduce_",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce_two_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ScatterReduceTwoOutFn = fn(
@@ -725,78 +836,102 @@ pub mod op {
     pub static SCATTER_REDUCE_TWO_OUT: Op<ScatterReduceTwoOutFn> = Op::new(OpInfo {
         name: "aten::scatter_reduce.two_out",
         schema: "scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::scatter_reduce")?;
-            stack
-                .push(
-                    ops::scatter_reduce_two_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::scatter_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::scatter_reduce_two_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NonzeroFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NONZERO: Op<NonzeroFn> = Op::new(OpInfo {
         name: "aten::nonzero",
         schema: "nonzero(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::nonzero")?;
-            stack.push(ops::nonzero(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::nonzero",
+            |a, results| {
+                results.push(ops::nonzero(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "dynamic_output_shape"],
     });
     pub type NonzeroOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NONZERO_OUT: Op<NonzeroOutFn> = Op::new(OpInfo {
         name: "aten::nonzero.out",
         schema: "nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::nonzero")?;
-            stack.push(ops::nonzero_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::nonzero",
+            |a, results| {
+                results.push(ops::nonzero_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type NonzeroNumpyFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
     pub static NONZERO_NUMPY: Op<NonzeroNumpyFn> = Op::new(OpInfo {
         name: "aten::nonzero_numpy",
         schema: "nonzero_numpy(Tensor self) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::nonzero_numpy")?;
-            stack.push(ops::nonzero_numpy(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::nonzero_numpy",
+            |a, results| {
+                results.push(ops::nonzero_numpy(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArgwhereFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARGWHERE: Op<ArgwhereFn> = Op::new(OpInfo {
         name: "aten::argwhere",
         schema: "argwhere(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::argwhere")?;
-            stack.push(ops::argwhere(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::argwhere",
+            |a, results| {
+                results.push(ops::argwhere(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type WhereFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
     pub static WHERE: Op<WhereFn> = Op::new(OpInfo {
         name: "aten::where",
         schema: "where(Tensor condition) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::where")?;
-            stack.push(ops::r#where(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::where",
+            |a, results| {
+                results.push(ops::r#where(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexSelectBackwardFn = fn(
@@ -809,20 +944,24 @@ pub mod op {
     pub static INDEX_SELECT_BACKWARD: Op<IndexSelectBackwardFn> = Op::new(OpInfo {
         name: "aten::index_select_backward",
         schema: "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_select_backward")?;
-            stack
-                .push(
-                    ops::index_select_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_select_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_select_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexAddFn = fn(
@@ -836,21 +975,25 @@ pub mod op {
     pub static INDEX_ADD: Op<IndexAddFn> = Op::new(OpInfo {
         name: "aten::index_add",
         schema: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_add")?;
-            stack
-                .push(
-                    ops::index_add(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_add(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexAddFn_ = fn(
@@ -864,21 +1007,25 @@ pub mod op {
     pub static INDEX_ADD_: Op<IndexAddFn_> = Op::new(OpInfo {
         name: "aten::index_add_",
         schema: "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_add_")?;
-            stack
-                .push(
-                    ops::index_add_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_add_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_add_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexAddOutFn = fn(
@@ -893,22 +1040,26 @@ pub mod op {
     pub static INDEX_ADD_OUT: Op<IndexAddOutFn> = Op::new(OpInfo {
         name: "aten::index_add.out",
         schema: "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::index_add")?;
-            stack
-                .push(
-                    ops::index_add_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::index_add",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_add_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexCopyFn = fn(
@@ -921,15 +1072,24 @@ pub mod op {
     pub static INDEX_COPY: Op<IndexCopyFn> = Op::new(OpInfo {
         name: "aten::index_copy",
         schema: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_copy")?;
-            stack
-                .push(
-                    ops::index_copy(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_copy(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexCopyFn_ = fn(
@@ -942,20 +1102,24 @@ pub mod op {
     pub static INDEX_COPY_: Op<IndexCopyFn_> = Op::new(OpInfo {
         name: "aten::index_copy_",
         schema: "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_copy_")?;
-            stack
-                .push(
-                    ops::index_copy_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_copy_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_copy_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexCopyOutFn = fn(
@@ -969,21 +1133,25 @@ pub mod op {
     pub static INDEX_COPY_OUT: Op<IndexCopyOutFn> = Op::new(OpInfo {
         name: "aten::index_copy.out",
         schema: "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_copy")?;
-            stack
-                .push(
-                    ops::index_copy_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_copy_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntScalarFn = fn(
@@ -996,20 +1164,24 @@ pub mod op {
     pub static INDEX_FILL_INT_SCALAR: Op<IndexFillIntScalarFn> = Op::new(OpInfo {
         name: "aten::index_fill.int_Scalar",
         schema: "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_fill")?;
-            stack
-                .push(
-                    ops::index_fill_int_scalar(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_scalar(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntScalarFn_ = fn(
@@ -1022,20 +1194,24 @@ pub mod op {
     pub static INDEX_FILL_INT_SCALAR_: Op<IndexFillIntScalarFn_> = Op::new(OpInfo {
         name: "aten::index_fill_.int_Scalar",
         schema: "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_fill_")?;
-            stack
-                .push(
-                    ops::index_fill_int_scalar_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_fill_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_scalar_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntScalarOutFn = fn(
@@ -1049,21 +1225,25 @@ pub mod op {
     pub static INDEX_FILL_INT_SCALAR_OUT: Op<IndexFillIntScalarOutFn> = Op::new(OpInfo {
         name: "aten::index_fill.int_Scalar_out",
         schema: "index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_fill")?;
-            stack
-                .push(
-                    ops::index_fill_int_scalar_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_scalar_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntTensorFn = fn(
@@ -1076,20 +1256,24 @@ pub mod op {
     pub static INDEX_FILL_INT_TENSOR: Op<IndexFillIntTensorFn> = Op::new(OpInfo {
         name: "aten::index_fill.int_Tensor",
         schema: "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_fill")?;
-            stack
-                .push(
-                    ops::index_fill_int_tensor(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_tensor(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntTensorFn_ = fn(
@@ -1102,20 +1286,24 @@ pub mod op {
     pub static INDEX_FILL_INT_TENSOR_: Op<IndexFillIntTensorFn_> = Op::new(OpInfo {
         name: "aten::index_fill_.int_Tensor",
         schema: "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::index_fill_")?;
-            stack
-                .push(
-                    ops::index_fill_int_tensor_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::index_fill_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_tensor_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexFillIntTensorOutFn = fn(
@@ -1129,43 +1317,58 @@ pub mod op {
     pub static INDEX_FILL_INT_TENSOR_OUT: Op<IndexFillIntTensorOutFn> = Op::new(OpInfo {
         name: "aten::index_fill.int_Tensor_out",
         schema: "index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::index_fill")?;
-            stack
-                .push(
-                    ops::index_fill_int_tensor_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::index_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_fill_int_tensor_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TakeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static TAKE: Op<TakeFn> = Op::new(OpInfo {
         name: "aten::take",
         schema: "take(Tensor self, Tensor index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::take")?;
-            stack.push(ops::take(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::take",
+            |a, results| {
+                results.push(ops::take(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TakeOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static TAKE_OUT: Op<TakeOutFn> = Op::new(OpInfo {
         name: "aten::take.out",
         schema: "take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::take")?;
-            stack.push(ops::take_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::take",
+            |a, results| {
+                results
+                    .push(
+                        ops::take_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PutFn = fn(
@@ -1178,30 +1381,38 @@ pub mod op {
     pub static PUT: Op<PutFn> = Op::new(OpInfo {
         name: "aten::put",
         schema: "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::put")?;
-            stack
-                .push(
-                    ops::put(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::put",
+            |a, results| {
+                results
+                    .push(
+                        ops::put(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PutFn_ = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, bool) -> Result<()>;
     pub static PUT_: Op<PutFn_> = Op::new(OpInfo {
         name: "aten::put_",
         schema: "put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::put_")?;
-            stack
-                .push(
-                    ops::put_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::put_",
+            |a, results| {
+                results
+                    .push(
+                        ops::put_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PutOutFn = fn(
@@ -1215,32 +1426,40 @@ pub mod op {
     pub static PUT_OUT: Op<PutOutFn> = Op::new(OpInfo {
         name: "aten::put.out",
         schema: "put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::put")?;
-            stack
-                .push(
-                    ops::put_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::put",
+            |a, results| {
+                results
+                    .push(
+                        ops::put_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedSelectFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MASKED_SELECT: Op<MaskedSelectFn> = Op::new(OpInfo {
         name: "aten::masked_select",
         schema: "masked_select(Tensor self, Tensor mask) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::masked_select")?;
-            stack.push(ops::masked_select(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::masked_select",
+            |a, results| {
+                results.push(ops::masked_select(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type MaskedSelectOutFn = fn(
@@ -1252,15 +1471,19 @@ pub mod op {
     pub static MASKED_SELECT_OUT: Op<MaskedSelectOutFn> = Op::new(OpInfo {
         name: "aten::masked_select.out",
         schema: "masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_select")?;
-            stack
-                .push(
-                    ops::masked_select_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_select",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_select_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type MaskedScatterFn = fn(
@@ -1272,14 +1495,19 @@ pub mod op {
     pub static MASKED_SCATTER: Op<MaskedScatterFn> = Op::new(OpInfo {
         name: "aten::masked_scatter",
         schema: "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_scatter")?;
-            stack
-                .push(
-                    ops::masked_scatter(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_scatter(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type MaskedScatterFn_ = fn(
@@ -1291,15 +1519,19 @@ pub mod op {
     pub static MASKED_SCATTER_: Op<MaskedScatterFn_> = Op::new(OpInfo {
         name: "aten::masked_scatter_",
         schema: "masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_scatter_")?;
-            stack
-                .push(
-                    ops::masked_scatter_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_scatter_",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_scatter_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedScatterOutFn = fn(
@@ -1312,20 +1544,24 @@ pub mod op {
     pub static MASKED_SCATTER_OUT: Op<MaskedScatterOutFn> = Op::new(OpInfo {
         name: "aten::masked_scatter.out",
         schema: "masked_scatter.out(Tensor self, Tensor mask, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::masked_scatter")?;
-            stack
-                .push(
-                    ops::masked_scatter_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::masked_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_scatter_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TakeAlongDimFn = fn(
@@ -1337,15 +1573,19 @@ pub mod op {
     pub static TAKE_ALONG_DIM: Op<TakeAlongDimFn> = Op::new(OpInfo {
         name: "aten::take_along_dim",
         schema: "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::take_along_dim")?;
-            stack
-                .push(
-                    ops::take_along_dim(a.tensor(0)?, a.tensor(1)?, a.opt_int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::take_along_dim",
+            |a, results| {
+                results
+                    .push(
+                        ops::take_along_dim(a.tensor(0)?, a.tensor(1)?, a.opt_int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TakeAlongDimOutFn = fn(
@@ -1358,20 +1598,24 @@ pub mod op {
     pub static TAKE_ALONG_DIM_OUT: Op<TakeAlongDimOutFn> = Op::new(OpInfo {
         name: "aten::take_along_dim.out",
         schema: "take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::take_along_dim")?;
-            stack
-                .push(
-                    ops::take_along_dim_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::take_along_dim",
+            |a, results| {
+                results
+                    .push(
+                        ops::take_along_dim_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexReduceFn = fn(
@@ -1386,22 +1630,26 @@ pub mod op {
     pub static INDEX_REDUCE: Op<IndexReduceFn> = Op::new(OpInfo {
         name: "aten::index_reduce",
         schema: "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::index_reduce")?;
-            stack
-                .push(
-                    ops::index_reduce(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::index_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_reduce(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexReduceFn_ = fn(
@@ -1416,22 +1664,26 @@ pub mod op {
     pub static INDEX_REDUCE_: Op<IndexReduceFn_> = Op::new(OpInfo {
         name: "aten::index_reduce_",
         schema: "index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::index_reduce_")?;
-            stack
-                .push(
-                    ops::index_reduce_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::index_reduce_",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_reduce_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IndexReduceOutFn = fn(
@@ -1447,34 +1699,45 @@ pub mod op {
     pub static INDEX_REDUCE_OUT: Op<IndexReduceOutFn> = Op::new(OpInfo {
         name: "aten::index_reduce.out",
         schema: "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::index_reduce")?;
-            stack
-                .push(
-                    ops::index_reduce_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.str(4)?,
-                            a.bool(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::index_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::index_reduce_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.str(4)?,
+                                a.bool(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NonzeroStaticFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(OpInfo {
         name: "aten::nonzero_static",
         schema: "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::nonzero_static")?;
-            stack.push(ops::nonzero_static(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::nonzero_static",
+            |a, results| {
+                results
+                    .push(
+                        ops::nonzero_static(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NonzeroStaticOutFn = fn(
@@ -1487,20 +1750,24 @@ pub mod op {
     pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(OpInfo {
         name: "aten::nonzero_static.out",
         schema: "nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nonzero_static")?;
-            stack
-                .push(
-                    ops::nonzero_static_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nonzero_static",
+            |a, results| {
+                results
+                    .push(
+                        ops::nonzero_static_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UnsafeIndexFn = fn(
@@ -1511,11 +1778,18 @@ pub mod op {
     pub static _UNSAFE_INDEX: Op<_UnsafeIndexFn> = Op::new(OpInfo {
         name: "aten::_unsafe_index.Tensor",
         schema: "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_unsafe_index")?;
-            stack.push(ops::_unsafe_index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_unsafe_index",
+            |a, results| {
+                results
+                    .push(
+                        ops::_unsafe_index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UnsafeIndexPutFn = fn(
@@ -1528,20 +1802,24 @@ pub mod op {
     pub static _UNSAFE_INDEX_PUT: Op<_UnsafeIndexPutFn> = Op::new(OpInfo {
         name: "aten::_unsafe_index_put",
         schema: "_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_unsafe_index_put")?;
-            stack
-                .push(
-                    ops::_unsafe_index_put(
-                            a.tensor(0)?,
-                            &a.opt_tensor_list(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_unsafe_index_put",
+            |a, results| {
+                results
+                    .push(
+                        ops::_unsafe_index_put(
+                                a.tensor(0)?,
+                                &a.opt_tensor_list(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GatherBackwardFn = fn(
@@ -1555,21 +1833,25 @@ pub mod op {
     pub static GATHER_BACKWARD: Op<GatherBackwardFn> = Op::new(OpInfo {
         name: "aten::gather_backward",
         schema: "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::gather_backward")?;
-            stack
-                .push(
-                    ops::gather_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::gather_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::gather_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedSelectBackwardFn = fn(
@@ -1581,19 +1863,23 @@ pub mod op {
     pub static MASKED_SELECT_BACKWARD: Op<MaskedSelectBackwardFn> = Op::new(OpInfo {
         name: "aten::masked_select_backward",
         schema: "masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_select_backward")?;
-            stack
-                .push(
-                    ops::masked_select_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_select_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_select_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ValueSelectingReductionBackwardFn = fn(
@@ -1609,21 +1895,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::value_selecting_reduction_backward",
         schema: "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::value_selecting_reduction_backward")?;
-            stack
-                .push(
-                    ops::value_selecting_reduction_backward(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.tensor(2)?,
-                            &a.int_list(3, 0)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::value_selecting_reduction_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::value_selecting_reduction_backward(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                &a.int_list(3, 0)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UnsafeMaskedIndexFn = fn(
@@ -1636,20 +1926,24 @@ pub mod op {
     pub static _UNSAFE_MASKED_INDEX: Op<_UnsafeMaskedIndexFn> = Op::new(OpInfo {
         name: "aten::_unsafe_masked_index",
         schema: "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_unsafe_masked_index")?;
-            stack
-                .push(
-                    ops::_unsafe_masked_index(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.opt_tensor_list(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_unsafe_masked_index",
+            |a, results| {
+                results
+                    .push(
+                        ops::_unsafe_masked_index(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.opt_tensor_list(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UnsafeMaskedIndexPutAccumulateFn = fn(
@@ -1664,20 +1958,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_unsafe_masked_index_put_accumulate",
         schema: "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_unsafe_masked_index_put_accumulate")?;
-            stack
-                .push(
-                    ops::_unsafe_masked_index_put_accumulate(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.opt_tensor_list(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_unsafe_masked_index_put_accumulate",
+            |a, results| {
+                results
+                    .push(
+                        ops::_unsafe_masked_index_put_accumulate(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.opt_tensor_list(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedScatterBackwardFn = fn(
@@ -1689,19 +1987,23 @@ pub mod op {
     pub static MASKED_SCATTER_BACKWARD: Op<MaskedScatterBackwardFn> = Op::new(OpInfo {
         name: "aten::masked_scatter_backward",
         schema: "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_scatter_backward")?;
-            stack
-                .push(
-                    ops::masked_scatter_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_scatter_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_scatter_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,84 +15,116 @@ pub mod op {
     pub static CAT: Op<CatFn> = Op::new(OpInfo {
         name: "aten::cat",
         schema: "cat(Tensor[] tensors, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cat")?;
-            stack.push(ops::cat(&a.tensor_list(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cat",
+            |a, results| {
+                results.push(ops::cat(&a.tensor_list(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type CatOutFn = fn(DispatchKeySet, &[&Tensor], i64, &Tensor) -> Result<()>;
     pub static CAT_OUT: Op<CatOutFn> = Op::new(OpInfo {
         name: "aten::cat.out",
         schema: "cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cat")?;
-            stack
-                .push(ops::cat_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cat",
+            |a, results| {
+                results
+                    .push(
+                        ops::cat_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type StackFn = fn(DispatchKeySet, &[&Tensor], i64) -> Result<Tensor>;
     pub static STACK: Op<StackFn> = Op::new(OpInfo {
         name: "aten::stack",
         schema: "stack(Tensor[] tensors, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::stack")?;
-            stack.push(ops::stack(&a.tensor_list(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::stack",
+            |a, results| {
+                results.push(ops::stack(&a.tensor_list(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type StackOutFn = fn(DispatchKeySet, &[&Tensor], i64, &Tensor) -> Result<()>;
     pub static STACK_OUT: Op<StackOutFn> = Op::new(OpInfo {
         name: "aten::stack.out",
         schema: "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::stack")?;
-            stack
-                .push(
-                    ops::stack_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::stack",
+            |a, results| {
+                results
+                    .push(
+                        ops::stack_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConcatFn = fn(DispatchKeySet, &[&Tensor], i64) -> Result<Tensor>;
     pub static CONCAT: Op<ConcatFn> = Op::new(OpInfo {
         name: "aten::concat",
         schema: "concat(Tensor[] tensors, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::concat")?;
-            stack.push(ops::concat(&a.tensor_list(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::concat",
+            |a, results| {
+                results.push(ops::concat(&a.tensor_list(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConcatOutFn = fn(DispatchKeySet, &[&Tensor], i64, &Tensor) -> Result<()>;
     pub static CONCAT_OUT: Op<ConcatOutFn> = Op::new(OpInfo {
         name: "aten::concat.out",
         schema: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::concat")?;
-            stack
-                .push(
-                    ops::concat_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::concat",
+            |a, results| {
+                results
+                    .push(
+                        ops::concat_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConcatenateFn = fn(DispatchKeySet, &[&Tensor], i64) -> Result<Tensor>;
     pub static CONCATENATE: Op<ConcatenateFn> = Op::new(OpInfo {
         name: "aten::concatenate",
         schema: "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::concatenate")?;
-            stack.push(ops::concatenate(&a.tensor_list(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::concatenate",
+            |a, results| {
+                results.push(ops::concatenate(&a.tensor_list(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ConcatenateOutFn = fn(
@@ -104,158 +136,223 @@ pub mod op {
     pub static CONCATENATE_OUT: Op<ConcatenateOutFn> = Op::new(OpInfo {
         name: "aten::concatenate.out",
         schema: "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::concatenate")?;
-            stack
-                .push(
-                    ops::concatenate_out(&a.tensor_list(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::concatenate",
+            |a, results| {
+                results
+                    .push(
+                        ops::concatenate_out(
+                                &a.tensor_list(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static HSTACK: Op<HstackFn> = Op::new(OpInfo {
         name: "aten::hstack",
         schema: "hstack(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::hstack")?;
-            stack.push(ops::hstack(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::hstack",
+            |a, results| {
+                results.push(ops::hstack(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static HSTACK_OUT: Op<HstackOutFn> = Op::new(OpInfo {
         name: "aten::hstack.out",
         schema: "hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hstack")?;
-            stack.push(ops::hstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hstack",
+            |a, results| {
+                results.push(ops::hstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static VSTACK: Op<VstackFn> = Op::new(OpInfo {
         name: "aten::vstack",
         schema: "vstack(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::vstack")?;
-            stack.push(ops::vstack(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::vstack",
+            |a, results| {
+                results.push(ops::vstack(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static VSTACK_OUT: Op<VstackOutFn> = Op::new(OpInfo {
         name: "aten::vstack.out",
         schema: "vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::vstack")?;
-            stack.push(ops::vstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::vstack",
+            |a, results| {
+                results.push(ops::vstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DstackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static DSTACK: Op<DstackFn> = Op::new(OpInfo {
         name: "aten::dstack",
         schema: "dstack(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::dstack")?;
-            stack.push(ops::dstack(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::dstack",
+            |a, results| {
+                results.push(ops::dstack(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DstackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static DSTACK_OUT: Op<DstackOutFn> = Op::new(OpInfo {
         name: "aten::dstack.out",
         schema: "dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::dstack")?;
-            stack.push(ops::dstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::dstack",
+            |a, results| {
+                results.push(ops::dstack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RowStackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static ROW_STACK: Op<RowStackFn> = Op::new(OpInfo {
         name: "aten::row_stack",
         schema: "row_stack(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::row_stack")?;
-            stack.push(ops::row_stack(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::row_stack",
+            |a, results| {
+                results.push(ops::row_stack(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RowStackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static ROW_STACK_OUT: Op<RowStackOutFn> = Op::new(OpInfo {
         name: "aten::row_stack.out",
         schema: "row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::row_stack")?;
-            stack.push(ops::row_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::row_stack",
+            |a, results| {
+                results
+                    .push(ops::row_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ColumnStackFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static COLUMN_STACK: Op<ColumnStackFn> = Op::new(OpInfo {
         name: "aten::column_stack",
         schema: "column_stack(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::column_stack")?;
-            stack.push(ops::column_stack(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::column_stack",
+            |a, results| {
+                results.push(ops::column_stack(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ColumnStackOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static COLUMN_STACK_OUT: Op<ColumnStackOutFn> = Op::new(OpInfo {
         name: "aten::column_stack.out",
         schema: "column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::column_stack")?;
-            stack.push(ops::column_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::column_stack",
+            |a, results| {
+                results
+                    .push(
+                        ops::column_stack_out(&a.tensor_list(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlockDiagFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static BLOCK_DIAG: Op<BlockDiagFn> = Op::new(OpInfo {
         name: "aten::block_diag",
         schema: "block_diag(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::block_diag")?;
-            stack.push(ops::block_diag(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::block_diag",
+            |a, results| {
+                results.push(ops::block_diag(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlockDiagOutFn = fn(DispatchKeySet, &[&Tensor], &Tensor) -> Result<()>;
     pub static BLOCK_DIAG_OUT: Op<BlockDiagOutFn> = Op::new(OpInfo {
         name: "aten::block_diag.out",
         schema: "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::block_diag")?;
-            stack.push(ops::block_diag_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::block_diag",
+            |a, results| {
+                results
+                    .push(ops::block_diag_out(&a.tensor_list(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MeshgridFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static MESHGRID: Op<MeshgridFn> = Op::new(OpInfo {
         name: "aten::meshgrid",
         schema: "meshgrid(Tensor[] tensors) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::meshgrid")?;
-            stack.push(ops::meshgrid(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::meshgrid",
+            |a, results| {
+                results.push(ops::meshgrid(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MeshgridIndexingFn = fn(
@@ -266,45 +363,67 @@ pub mod op {
     pub static MESHGRID_INDEXING: Op<MeshgridIndexingFn> = Op::new(OpInfo {
         name: "aten::meshgrid.indexing",
         schema: "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::meshgrid")?;
-            stack.push(ops::meshgrid_indexing(&a.tensor_list(0)?, a.str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::meshgrid",
+            |a, results| {
+                results
+                    .push(ops::meshgrid_indexing(&a.tensor_list(0)?, a.str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CartesianProdFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Tensor>;
     pub static CARTESIAN_PROD: Op<CartesianProdFn> = Op::new(OpInfo {
         name: "aten::cartesian_prod",
         schema: "cartesian_prod(Tensor[] tensors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::cartesian_prod")?;
-            stack.push(ops::cartesian_prod(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::cartesian_prod",
+            |a, results| {
+                results.push(ops::cartesian_prod(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type CombinationsFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
     pub static COMBINATIONS: Op<CombinationsFn> = Op::new(OpInfo {
         name: "aten::combinations",
         schema: "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::combinations")?;
-            stack.push(ops::combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::combinations",
+            |a, results| {
+                results
+                    .push(
+                        ops::combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ChunkCatFn = fn(DispatchKeySet, &[&Tensor], i64, i64) -> Result<Tensor>;
     pub static _CHUNK_CAT: Op<_ChunkCatFn> = Op::new(OpInfo {
         name: "aten::_chunk_cat",
         schema: "_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_chunk_cat")?;
-            stack
-                .push(ops::_chunk_cat(&a.tensor_list(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_chunk_cat",
+            |a, results| {
+                results
+                    .push(
+                        ops::_chunk_cat(&a.tensor_list(0)?, a.int(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ChunkCatOutFn = fn(
@@ -317,20 +436,24 @@ pub mod op {
     pub static _CHUNK_CAT_OUT: Op<_ChunkCatOutFn> = Op::new(OpInfo {
         name: "aten::_chunk_cat.out",
         schema: "_chunk_cat.out(Tensor[] tensors, int dim, int num_chunks, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_chunk_cat")?;
-            stack
-                .push(
-                    ops::_chunk_cat_out(
-                            &a.tensor_list(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_chunk_cat",
+            |a, results| {
+                results
+                    .push(
+                        ops::_chunk_cat_out(
+                                &a.tensor_list(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -22,20 +22,24 @@ pub mod op {
     pub static NATIVE_LAYER_NORM: Op<NativeLayerNormFn> = Op::new(OpInfo {
         name: "aten::native_layer_norm",
         schema: "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::native_layer_norm")?;
-            let (r0, r1, r2) = ops::native_layer_norm(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.float(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::native_layer_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_layer_norm(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.float(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NativeLayerNormOutFn = fn(
@@ -52,23 +56,27 @@ pub mod op {
     pub static NATIVE_LAYER_NORM_OUT: Op<NativeLayerNormOutFn> = Op::new(OpInfo {
         name: "aten::native_layer_norm.out",
         schema: "native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::native_layer_norm")?;
-            let (r0, r1, r2) = ops::native_layer_norm_out(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.opt_tensor(2)?,
-                a.opt_tensor(3)?,
-                a.float(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::native_layer_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_layer_norm_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.opt_tensor(2)?,
+                    a.opt_tensor(3)?,
+                    a.float(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeLayerNormBackwardFn = fn(
@@ -85,23 +93,27 @@ pub mod op {
     pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(OpInfo {
         name: "aten::native_layer_norm_backward",
         schema: "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::native_layer_norm_backward")?;
-            let (r0, r1, r2) = ops::native_layer_norm_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.int_list(2, 0)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.opt_tensor(5)?,
-                a.opt_tensor(6)?,
-                a.bool_array(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::native_layer_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_layer_norm_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.int_list(2, 0)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool_array(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NativeLayerNormBackwardOutFn = fn(
@@ -121,26 +133,30 @@ pub mod op {
     pub static NATIVE_LAYER_NORM_BACKWARD_OUT: Op<NativeLayerNormBackwardOutFn> = Op::new(OpInfo {
         name: "aten::native_layer_norm_backward.out",
         schema: "native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::native_layer_norm_backward")?;
-            let (r0, r1, r2) = ops::native_layer_norm_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.int_list(2, 0)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.opt_tensor(5)?,
-                a.opt_tensor(6)?,
-                a.bool_array(7)?,
-                a.tensor(8)?,
-                a.tensor(9)?,
-                a.tensor(10)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::native_layer_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_layer_norm_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.int_list(2, 0)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.opt_tensor(5)?,
+                    a.opt_tensor(6)?,
+                    a.bool_array(7)?,
+                    a.tensor(8)?,
+                    a.tensor(9)?,
+                    a.tensor(10)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LayerNormFn = fn(
@@ -155,22 +171,26 @@ pub mod op {
     pub static LAYER_NORM: Op<LayerNormFn> = Op::new(OpInfo {
         name: "aten::layer_norm",
         schema: "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::layer_norm")?;
-            stack
-                .push(
-                    ops::layer_norm(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.float(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::layer_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::layer_norm(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.float(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeGroupNormFn = fn(
@@ -187,23 +207,27 @@ pub mod op {
     pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> = Op::new(OpInfo {
         name: "aten::native_group_norm",
         schema: "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::native_group_norm")?;
-            let (r0, r1, r2) = ops::native_group_norm(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.int(5)?,
-                a.int(6)?,
-                a.float(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::native_group_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_group_norm(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.int(5)?,
+                    a.int(6)?,
+                    a.float(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NativeGroupNormOutFn = fn(
@@ -223,26 +247,30 @@ pub mod op {
     pub static NATIVE_GROUP_NORM_OUT: Op<NativeGroupNormOutFn> = Op::new(OpInfo {
         name: "aten::native_group_norm.out",
         schema: "native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::native_group_norm")?;
-            let (r0, r1, r2) = ops::native_group_norm_out(
-                a.tensor(0)?,
-                a.opt_tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.int(5)?,
-                a.int(6)?,
-                a.float(7)?,
-                a.tensor(8)?,
-                a.tensor(9)?,
-                a.tensor(10)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::native_group_norm",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_group_norm_out(
+                    a.tensor(0)?,
+                    a.opt_tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.int(5)?,
+                    a.int(6)?,
+                    a.float(7)?,
+                    a.tensor(8)?,
+                    a.tensor(9)?,
+                    a.tensor(10)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeGroupNormBackwardFn = fn(
@@ -261,25 +289,29 @@ pub mod op {
     pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(OpInfo {
         name: "aten::native_group_norm_backward",
         schema: "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::native_group_norm_backward")?;
-            let (r0, r1, r2) = ops::native_group_norm_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.opt_tensor(4)?,
-                a.int(5)?,
-                a.int(6)?,
-                a.int(7)?,
-                a.int(8)?,
-                a.bool_array(9)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::native_group_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_group_norm_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.int(5)?,
+                    a.int(6)?,
+                    a.int(7)?,
+                    a.int(8)?,
+                    a.bool_array(9)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NativeGroupNormBackwardOutFn = fn(
@@ -301,28 +333,32 @@ pub mod op {
     pub static NATIVE_GROUP_NORM_BACKWARD_OUT: Op<NativeGroupNormBackwardOutFn> = Op::new(OpInfo {
         name: "aten::native_group_norm_backward.out",
         schema: "native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 13, "aten::native_group_norm_backward")?;
-            let (r0, r1, r2) = ops::native_group_norm_backward_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.opt_tensor(4)?,
-                a.int(5)?,
-                a.int(6)?,
-                a.int(7)?,
-                a.int(8)?,
-                a.bool_array(9)?,
-                a.tensor(10)?,
-                a.tensor(11)?,
-                a.tensor(12)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            13,
+            "aten::native_group_norm_backward",
+            |a, results| {
+                let (r0, r1, r2) = ops::native_group_norm_backward_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.int(5)?,
+                    a.int(6)?,
+                    a.int(7)?,
+                    a.int(8)?,
+                    a.bool_array(9)?,
+                    a.tensor(10)?,
+                    a.tensor(11)?,
+                    a.tensor(12)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GroupNormFn = fn(
@@ -337,22 +373,26 @@ pub mod op {
     pub static GROUP_NORM: Op<GroupNormFn> = Op::new(OpInfo {
         name: "aten::group_norm",
         schema: "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::group_norm")?;
-            stack
-                .push(
-                    ops::group_norm(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.float(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::group_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::group_norm(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.float(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FusedRmsNormFn = fn(
@@ -365,18 +405,22 @@ pub mod op {
     pub static _FUSED_RMS_NORM: Op<_FusedRmsNormFn> = Op::new(OpInfo {
         name: "aten::_fused_rms_norm",
         schema: "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_fused_rms_norm")?;
-            let (r0, r1) = ops::_fused_rms_norm(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.opt_tensor(2)?,
-                a.opt_float(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_fused_rms_norm",
+            |a, results| {
+                let (r0, r1) = ops::_fused_rms_norm(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.opt_tensor(2)?,
+                    a.opt_float(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RmsNormFn = fn(
@@ -389,20 +433,24 @@ pub mod op {
     pub static RMS_NORM: Op<RmsNormFn> = Op::new(OpInfo {
         name: "aten::rms_norm",
         schema: "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::rms_norm")?;
-            stack
-                .push(
-                    ops::rms_norm(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_tensor(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::rms_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::rms_norm(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_tensor(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -20,11 +20,15 @@ pub mod op {
     pub static _LINALG_CHECK_ERRORS: Op<_LinalgCheckErrorsFn> = Op::new(OpInfo {
         name: "aten::_linalg_check_errors",
         schema: "_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_linalg_check_errors")?;
-            ops::_linalg_check_errors(a.tensor(0)?, a.str(1)?, a.bool(2)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_linalg_check_errors",
+            |a, _| {
+                ops::_linalg_check_errors(a.tensor(0)?, a.str(1)?, a.bool(2)?)?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCholeskyExFn = fn(
@@ -36,17 +40,21 @@ pub mod op {
     pub static LINALG_CHOLESKY_EX: Op<LinalgCholeskyExFn> = Op::new(OpInfo {
         name: "aten::linalg_cholesky_ex",
         schema: "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_cholesky_ex")?;
-            let (r0, r1) = ops::linalg_cholesky_ex(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_cholesky_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_cholesky_ex(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCholeskyExLFn = fn(
@@ -60,30 +68,38 @@ pub mod op {
     pub static LINALG_CHOLESKY_EX_L: Op<LinalgCholeskyExLFn> = Op::new(OpInfo {
         name: "aten::linalg_cholesky_ex.L",
         schema: "linalg_cholesky_ex.L(Tensor self, *, bool upper=False, bool check_errors=False, Tensor(a!) L, Tensor(b!) info) -> (Tensor(a!) L, Tensor(b!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_cholesky_ex")?;
-            let (r0, r1) = ops::linalg_cholesky_ex_l(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_cholesky_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_cholesky_ex_l(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCholeskyFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
     pub static LINALG_CHOLESKY: Op<LinalgCholeskyFn> = Op::new(OpInfo {
         name: "aten::linalg_cholesky",
         schema: "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_cholesky")?;
-            stack.push(ops::linalg_cholesky(a.tensor(0)?, a.bool(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_cholesky",
+            |a, results| {
+                results.push(ops::linalg_cholesky(a.tensor(0)?, a.bool(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCholeskyOutFn = fn(
@@ -95,15 +111,19 @@ pub mod op {
     pub static LINALG_CHOLESKY_OUT: Op<LinalgCholeskyOutFn> = Op::new(OpInfo {
         name: "aten::linalg_cholesky.out",
         schema: "linalg_cholesky.out(Tensor self, *, bool upper=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_cholesky")?;
-            stack
-                .push(
-                    ops::linalg_cholesky_out(a.tensor(0)?, a.bool(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_cholesky",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_cholesky_out(a.tensor(0)?, a.bool(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CholeskySolveFn = fn(
@@ -115,14 +135,19 @@ pub mod op {
     pub static CHOLESKY_SOLVE: Op<CholeskySolveFn> = Op::new(OpInfo {
         name: "aten::cholesky_solve",
         schema: "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cholesky_solve")?;
-            stack
-                .push(
-                    ops::cholesky_solve(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cholesky_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::cholesky_solve(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CholeskySolveOutFn = fn(
@@ -135,31 +160,39 @@ pub mod op {
     pub static CHOLESKY_SOLVE_OUT: Op<CholeskySolveOutFn> = Op::new(OpInfo {
         name: "aten::cholesky_solve.out",
         schema: "cholesky_solve.out(Tensor self, Tensor input2, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cholesky_solve")?;
-            stack
-                .push(
-                    ops::cholesky_solve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cholesky_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::cholesky_solve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CholeskyInverseFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
     pub static CHOLESKY_INVERSE: Op<CholeskyInverseFn> = Op::new(OpInfo {
         name: "aten::cholesky_inverse",
         schema: "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cholesky_inverse")?;
-            stack.push(ops::cholesky_inverse(a.tensor(0)?, a.bool(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cholesky_inverse",
+            |a, results| {
+                results.push(ops::cholesky_inverse(a.tensor(0)?, a.bool(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CholeskyInverseOutFn = fn(
@@ -171,15 +204,23 @@ pub mod op {
     pub static CHOLESKY_INVERSE_OUT: Op<CholeskyInverseOutFn> = Op::new(OpInfo {
         name: "aten::cholesky_inverse.out",
         schema: "cholesky_inverse.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cholesky_inverse")?;
-            stack
-                .push(
-                    ops::cholesky_inverse_out(a.tensor(0)?, a.bool(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cholesky_inverse",
+            |a, results| {
+                results
+                    .push(
+                        ops::cholesky_inverse_out(
+                                a.tensor(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveTriangularFn = fn(
@@ -193,21 +234,25 @@ pub mod op {
     pub static LINALG_SOLVE_TRIANGULAR: Op<LinalgSolveTriangularFn> = Op::new(OpInfo {
         name: "aten::linalg_solve_triangular",
         schema: "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_solve_triangular")?;
-            stack
-                .push(
-                    ops::linalg_solve_triangular(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_solve_triangular",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_solve_triangular(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveTriangularOutFn = fn(
@@ -222,22 +267,26 @@ pub mod op {
     pub static LINALG_SOLVE_TRIANGULAR_OUT: Op<LinalgSolveTriangularOutFn> = Op::new(OpInfo {
         name: "aten::linalg_solve_triangular.out",
         schema: "linalg_solve_triangular.out(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_solve_triangular")?;
-            stack
-                .push(
-                    ops::linalg_solve_triangular_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_solve_triangular",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_solve_triangular_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriangularSolveFn = fn(
@@ -251,19 +300,23 @@ pub mod op {
     pub static TRIANGULAR_SOLVE: Op<TriangularSolveFn> = Op::new(OpInfo {
         name: "aten::triangular_solve",
         schema: "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::triangular_solve")?;
-            let (r0, r1) = ops::triangular_solve(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::triangular_solve",
+            |a, results| {
+                let (r0, r1) = ops::triangular_solve(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriangularSolveXFn = fn(
@@ -279,21 +332,25 @@ pub mod op {
     pub static TRIANGULAR_SOLVE_X: Op<TriangularSolveXFn> = Op::new(OpInfo {
         name: "aten::triangular_solve.X",
         schema: "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::triangular_solve")?;
-            let (r0, r1) = ops::triangular_solve_x(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::triangular_solve",
+            |a, results| {
+                let (r0, r1) = ops::triangular_solve_x(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuFactorExFn = fn(
@@ -305,18 +362,22 @@ pub mod op {
     pub static LINALG_LU_FACTOR_EX: Op<LinalgLuFactorExFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_factor_ex",
         schema: "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_lu_factor_ex")?;
-            let (r0, r1, r2) = ops::linalg_lu_factor_ex(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_lu_factor_ex",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_lu_factor_ex(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuFactorExOutFn = fn(
@@ -331,21 +392,25 @@ pub mod op {
     pub static LINALG_LU_FACTOR_EX_OUT: Op<LinalgLuFactorExOutFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_factor_ex.out",
         schema: "linalg_lu_factor_ex.out(Tensor A, *, bool pivot=True, bool check_errors=False, Tensor(a!) LU, Tensor(b!) pivots, Tensor(c!) info) -> (Tensor(a!) LU, Tensor(b!) pivots, Tensor(c!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_lu_factor_ex")?;
-            let (r0, r1, r2) = ops::linalg_lu_factor_ex_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_lu_factor_ex",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_lu_factor_ex_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuFactorFn = fn(
@@ -356,13 +421,17 @@ pub mod op {
     pub static LINALG_LU_FACTOR: Op<LinalgLuFactorFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_factor",
         schema: "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_lu_factor")?;
-            let (r0, r1) = ops::linalg_lu_factor(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_lu_factor",
+            |a, results| {
+                let (r0, r1) = ops::linalg_lu_factor(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuFactorOutFn = fn(
@@ -375,18 +444,22 @@ pub mod op {
     pub static LINALG_LU_FACTOR_OUT: Op<LinalgLuFactorOutFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_factor.out",
         schema: "linalg_lu_factor.out(Tensor A, *, bool pivot=True, Tensor(a!) LU, Tensor(b!) pivots) -> (Tensor(a!) LU, Tensor(b!) pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_lu_factor")?;
-            let (r0, r1) = ops::linalg_lu_factor_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_lu_factor",
+            |a, results| {
+                let (r0, r1) = ops::linalg_lu_factor_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuFn = fn(
@@ -397,14 +470,18 @@ pub mod op {
     pub static LINALG_LU: Op<LinalgLuFn> = Op::new(OpInfo {
         name: "aten::linalg_lu",
         schema: "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_lu")?;
-            let (r0, r1, r2) = ops::linalg_lu(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_lu",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_lu(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuOutFn = fn(
@@ -418,20 +495,24 @@ pub mod op {
     pub static LINALG_LU_OUT: Op<LinalgLuOutFn> = Op::new(OpInfo {
         name: "aten::linalg_lu.out",
         schema: "linalg_lu.out(Tensor A, *, bool pivot=True, Tensor(a!) P, Tensor(b!) L, Tensor(c!) U) -> (Tensor(a!) P, Tensor(b!) L, Tensor(c!) U)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_lu")?;
-            let (r0, r1, r2) = ops::linalg_lu_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_lu",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_lu_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LuUnpackFn = fn(
@@ -444,19 +525,23 @@ pub mod op {
     pub static LU_UNPACK: Op<LuUnpackFn> = Op::new(OpInfo {
         name: "aten::lu_unpack",
         schema: "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::lu_unpack")?;
-            let (r0, r1, r2) = ops::lu_unpack(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::lu_unpack",
+            |a, results| {
+                let (r0, r1, r2) = ops::lu_unpack(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LuUnpackOutFn = fn(
@@ -472,22 +557,26 @@ pub mod op {
     pub static LU_UNPACK_OUT: Op<LuUnpackOutFn> = Op::new(OpInfo {
         name: "aten::lu_unpack.out",
         schema: "lu_unpack.out(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True, *, Tensor(a!) P, Tensor(b!) L, Tensor(c!) U) -> (Tensor(a!) P, Tensor(b!) L, Tensor(c!) U)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::lu_unpack")?;
-            let (r0, r1, r2) = ops::lu_unpack_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::lu_unpack",
+            |a, results| {
+                let (r0, r1, r2) = ops::lu_unpack_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuSolveFn = fn(
@@ -501,21 +590,25 @@ pub mod op {
     pub static LINALG_LU_SOLVE: Op<LinalgLuSolveFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_solve",
         schema: "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_lu_solve")?;
-            stack
-                .push(
-                    ops::linalg_lu_solve(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_lu_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_lu_solve(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLuSolveOutFn = fn(
@@ -530,33 +623,44 @@ pub mod op {
     pub static LINALG_LU_SOLVE_OUT: Op<LinalgLuSolveOutFn> = Op::new(OpInfo {
         name: "aten::linalg_lu_solve.out",
         schema: "linalg_lu_solve.out(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_lu_solve")?;
-            stack
-                .push(
-                    ops::linalg_lu_solve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_lu_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_lu_solve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LuSolveFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LU_SOLVE: Op<LuSolveFn> = Op::new(OpInfo {
         name: "aten::lu_solve",
         schema: "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lu_solve")?;
-            stack.push(ops::lu_solve(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lu_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::lu_solve(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LuSolveOutFn = fn(
@@ -569,20 +673,24 @@ pub mod op {
     pub static LU_SOLVE_OUT: Op<LuSolveOutFn> = Op::new(OpInfo {
         name: "aten::lu_solve.out",
         schema: "lu_solve.out(Tensor self, Tensor LU_data, Tensor LU_pivots, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::lu_solve")?;
-            stack
-                .push(
-                    ops::lu_solve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::lu_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::lu_solve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LuWithInfoFn = fn(
@@ -594,14 +702,22 @@ pub mod op {
     pub static _LU_WITH_INFO: Op<_LuWithInfoFn> = Op::new(OpInfo {
         name: "aten::_lu_with_info",
         schema: "_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_lu_with_info")?;
-            let (r0, r1, r2) = ops::_lu_with_info(a.tensor(0)?, a.bool(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_lu_with_info",
+            |a, results| {
+                let (r0, r1, r2) = ops::_lu_with_info(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSolveExFn = fn(
@@ -614,20 +730,24 @@ pub mod op {
     pub static _LINALG_SOLVE_EX: Op<_LinalgSolveExFn> = Op::new(OpInfo {
         name: "aten::_linalg_solve_ex",
         schema: "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_linalg_solve_ex")?;
-            let (r0, r1, r2, r3) = ops::_linalg_solve_ex(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_linalg_solve_ex",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_linalg_solve_ex(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSolveExResultFn = fn(
@@ -644,24 +764,28 @@ pub mod op {
     pub static _LINALG_SOLVE_EX_RESULT: Op<_LinalgSolveExResultFn> = Op::new(OpInfo {
         name: "aten::_linalg_solve_ex.result",
         schema: "_linalg_solve_ex.result(Tensor A, Tensor B, *, bool left=True, bool check_errors=False, Tensor(a!) result, Tensor(b!) LU, Tensor(c!) pivots, Tensor(d!) info) -> (Tensor(a!) result, Tensor(b!) LU, Tensor(c!) pivots, Tensor(d!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_linalg_solve_ex")?;
-            let (r0, r1, r2, r3) = ops::_linalg_solve_ex_result(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_linalg_solve_ex",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_linalg_solve_ex_result(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveExFn = fn(
@@ -674,18 +798,22 @@ pub mod op {
     pub static LINALG_SOLVE_EX: Op<LinalgSolveExFn> = Op::new(OpInfo {
         name: "aten::linalg_solve_ex",
         schema: "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_solve_ex")?;
-            let (r0, r1) = ops::linalg_solve_ex(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_solve_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_solve_ex(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveExOutFn = fn(
@@ -700,20 +828,24 @@ pub mod op {
     pub static LINALG_SOLVE_EX_OUT: Op<LinalgSolveExOutFn> = Op::new(OpInfo {
         name: "aten::linalg_solve_ex.out",
         schema: "linalg_solve_ex.out(Tensor A, Tensor B, *, bool left=True, bool check_errors=False, Tensor(a!) result, Tensor(b!) info) -> (Tensor(a!) result, Tensor(b!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_solve_ex")?;
-            let (r0, r1) = ops::linalg_solve_ex_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_solve_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_solve_ex_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveFn = fn(
@@ -725,12 +857,18 @@ pub mod op {
     pub static LINALG_SOLVE: Op<LinalgSolveFn> = Op::new(OpInfo {
         name: "aten::linalg_solve",
         schema: "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_solve")?;
-            stack
-                .push(ops::linalg_solve(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_solve(a.tensor(0)?, a.tensor(1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSolveOutFn = fn(
@@ -743,20 +881,24 @@ pub mod op {
     pub static LINALG_SOLVE_OUT: Op<LinalgSolveOutFn> = Op::new(OpInfo {
         name: "aten::linalg_solve.out",
         schema: "linalg_solve.out(Tensor A, Tensor B, *, bool left=True, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_solve")?;
-            stack
-                .push(
-                    ops::linalg_solve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_solve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgInvExFn = fn(
@@ -767,13 +909,17 @@ pub mod op {
     pub static LINALG_INV_EX: Op<LinalgInvExFn> = Op::new(OpInfo {
         name: "aten::linalg_inv_ex",
         schema: "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_inv_ex")?;
-            let (r0, r1) = ops::linalg_inv_ex(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_inv_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_inv_ex(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgInvExInverseFn = fn(
@@ -786,62 +932,82 @@ pub mod op {
     pub static LINALG_INV_EX_INVERSE: Op<LinalgInvExInverseFn> = Op::new(OpInfo {
         name: "aten::linalg_inv_ex.inverse",
         schema: "linalg_inv_ex.inverse(Tensor A, *, bool check_errors=False, Tensor(a!) inverse, Tensor(b!) info) -> (Tensor(a!) inverse, Tensor(b!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_inv_ex")?;
-            let (r0, r1) = ops::linalg_inv_ex_inverse(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_inv_ex",
+            |a, results| {
+                let (r0, r1) = ops::linalg_inv_ex_inverse(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgInvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LINALG_INV: Op<LinalgInvFn> = Op::new(OpInfo {
         name: "aten::linalg_inv",
         schema: "linalg_inv(Tensor A) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_inv")?;
-            stack.push(ops::linalg_inv(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_inv",
+            |a, results| {
+                results.push(ops::linalg_inv(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgInvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LINALG_INV_OUT: Op<LinalgInvOutFn> = Op::new(OpInfo {
         name: "aten::linalg_inv.out",
         schema: "linalg_inv.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_inv")?;
-            stack.push(ops::linalg_inv_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_inv",
+            |a, results| {
+                results.push(ops::linalg_inv_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type InverseFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static INVERSE: Op<InverseFn> = Op::new(OpInfo {
         name: "aten::inverse",
         schema: "inverse(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::inverse")?;
-            stack.push(ops::inverse(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::inverse",
+            |a, results| {
+                results.push(ops::inverse(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type InverseOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static INVERSE_OUT: Op<InverseOutFn> = Op::new(OpInfo {
         name: "aten::inverse.out",
         schema: "inverse.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::inverse")?;
-            stack.push(ops::inverse_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::inverse",
+            |a, results| {
+                results.push(ops::inverse_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgDetFn = fn(
@@ -851,14 +1017,18 @@ pub mod op {
     pub static _LINALG_DET: Op<_LinalgDetFn> = Op::new(OpInfo {
         name: "aten::_linalg_det",
         schema: "_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_linalg_det")?;
-            let (r0, r1, r2) = ops::_linalg_det(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_linalg_det",
+            |a, results| {
+                let (r0, r1, r2) = ops::_linalg_det(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgDetResultFn = fn(
@@ -871,52 +1041,68 @@ pub mod op {
     pub static _LINALG_DET_RESULT: Op<_LinalgDetResultFn> = Op::new(OpInfo {
         name: "aten::_linalg_det.result",
         schema: "_linalg_det.result(Tensor A, *, Tensor(a!) result, Tensor(b!) LU, Tensor(c!) pivots) -> (Tensor(a!) result, Tensor(b!) LU, Tensor(c!) pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_linalg_det")?;
-            let (r0, r1, r2) = ops::_linalg_det_result(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_linalg_det",
+            |a, results| {
+                let (r0, r1, r2) = ops::_linalg_det_result(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgDetFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LINALG_DET: Op<LinalgDetFn> = Op::new(OpInfo {
         name: "aten::linalg_det",
         schema: "linalg_det(Tensor A) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_det")?;
-            stack.push(ops::linalg_det(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_det",
+            |a, results| {
+                results.push(ops::linalg_det(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgDetOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LINALG_DET_OUT: Op<LinalgDetOutFn> = Op::new(OpInfo {
         name: "aten::linalg_det.out",
         schema: "linalg_det.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_det")?;
-            stack.push(ops::linalg_det_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_det",
+            |a, results| {
+                results.push(ops::linalg_det_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DetFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DET: Op<DetFn> = Op::new(OpInfo {
         name: "aten::det",
         schema: "det(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::det")?;
-            stack.push(ops::det(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::det",
+            |a, results| {
+                results.push(ops::det(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSlogdetFn = fn(
@@ -926,15 +1112,19 @@ pub mod op {
     pub static _LINALG_SLOGDET: Op<_LinalgSlogdetFn> = Op::new(OpInfo {
         name: "aten::_linalg_slogdet",
         schema: "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_linalg_slogdet")?;
-            let (r0, r1, r2, r3) = ops::_linalg_slogdet(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_linalg_slogdet",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_linalg_slogdet(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSlogdetSignFn = fn(
@@ -948,34 +1138,42 @@ pub mod op {
     pub static _LINALG_SLOGDET_SIGN: Op<_LinalgSlogdetSignFn> = Op::new(OpInfo {
         name: "aten::_linalg_slogdet.sign",
         schema: "_linalg_slogdet.sign(Tensor A, *, Tensor(a!) sign, Tensor(b!) logabsdet, Tensor(c!) LU, Tensor(d!) pivots) -> (Tensor(a!) sign, Tensor(b!) logabsdet, Tensor(c!) LU, Tensor(d!) pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_linalg_slogdet")?;
-            let (r0, r1, r2, r3) = ops::_linalg_slogdet_sign(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_linalg_slogdet",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::_linalg_slogdet_sign(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSlogdetFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
     pub static LINALG_SLOGDET: Op<LinalgSlogdetFn> = Op::new(OpInfo {
         name: "aten::linalg_slogdet",
         schema: "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_slogdet")?;
-            let (r0, r1) = ops::linalg_slogdet(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_slogdet",
+            |a, results| {
+                let (r0, r1) = ops::linalg_slogdet(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSlogdetOutFn = fn(
@@ -987,80 +1185,108 @@ pub mod op {
     pub static LINALG_SLOGDET_OUT: Op<LinalgSlogdetOutFn> = Op::new(OpInfo {
         name: "aten::linalg_slogdet.out",
         schema: "linalg_slogdet.out(Tensor A, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_slogdet")?;
-            let (r0, r1) = ops::linalg_slogdet_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_slogdet",
+            |a, results| {
+                let (r0, r1) = ops::linalg_slogdet_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SlogdetFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
     pub static SLOGDET: Op<SlogdetFn> = Op::new(OpInfo {
         name: "aten::slogdet",
         schema: "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::slogdet")?;
-            let (r0, r1) = ops::slogdet(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::slogdet",
+            |a, results| {
+                let (r0, r1) = ops::slogdet(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SlogdetOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static SLOGDET_OUT: Op<SlogdetOutFn> = Op::new(OpInfo {
         name: "aten::slogdet.out",
         schema: "slogdet.out(Tensor self, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::slogdet")?;
-            let (r0, r1) = ops::slogdet_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::slogdet",
+            |a, results| {
+                let (r0, r1) = ops::slogdet_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogdetFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOGDET: Op<LogdetFn> = Op::new(OpInfo {
         name: "aten::logdet",
         schema: "logdet(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::logdet")?;
-            stack.push(ops::logdet(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::logdet",
+            |a, results| {
+                results.push(ops::logdet(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GeqrfFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
     pub static GEQRF: Op<GeqrfFn> = Op::new(OpInfo {
         name: "aten::geqrf",
         schema: "geqrf(Tensor self) -> (Tensor a, Tensor tau)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::geqrf")?;
-            let (r0, r1) = ops::geqrf(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::geqrf",
+            |a, results| {
+                let (r0, r1) = ops::geqrf(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GeqrfAFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static GEQRF_A: Op<GeqrfAFn> = Op::new(OpInfo {
         name: "aten::geqrf.a",
         schema: "geqrf.a(Tensor self, *, Tensor(a!) a, Tensor(b!) tau) -> (Tensor(a!) a, Tensor(b!) tau)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::geqrf")?;
-            let (r0, r1) = ops::geqrf_a(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::geqrf",
+            |a, results| {
+                let (r0, r1) = ops::geqrf_a(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgHouseholderProductFn = fn(
@@ -1071,14 +1297,19 @@ pub mod op {
     pub static LINALG_HOUSEHOLDER_PRODUCT: Op<LinalgHouseholderProductFn> = Op::new(OpInfo {
         name: "aten::linalg_householder_product",
         schema: "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_householder_product")?;
-            stack
-                .push(
-                    ops::linalg_householder_product(a.tensor(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_householder_product",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_householder_product(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgHouseholderProductOutFn = fn(
@@ -1090,41 +1321,56 @@ pub mod op {
     pub static LINALG_HOUSEHOLDER_PRODUCT_OUT: Op<LinalgHouseholderProductOutFn> = Op::new(OpInfo {
         name: "aten::linalg_householder_product.out",
         schema: "linalg_householder_product.out(Tensor input, Tensor tau, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_householder_product")?;
-            stack
-                .push(
-                    ops::linalg_householder_product_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_householder_product",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_householder_product_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OrgqrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static ORGQR: Op<OrgqrFn> = Op::new(OpInfo {
         name: "aten::orgqr",
         schema: "orgqr(Tensor self, Tensor input2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::orgqr")?;
-            stack.push(ops::orgqr(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::orgqr",
+            |a, results| {
+                results.push(ops::orgqr(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OrgqrOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static ORGQR_OUT: Op<OrgqrOutFn> = Op::new(OpInfo {
         name: "aten::orgqr.out",
         schema: "orgqr.out(Tensor self, Tensor input2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::orgqr")?;
-            stack.push(ops::orgqr_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::orgqr",
+            |a, results| {
+                results
+                    .push(
+                        ops::orgqr_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OrmqrFn = fn(
@@ -1138,21 +1384,25 @@ pub mod op {
     pub static ORMQR: Op<OrmqrFn> = Op::new(OpInfo {
         name: "aten::ormqr",
         schema: "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::ormqr")?;
-            stack
-                .push(
-                    ops::ormqr(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::ormqr",
+            |a, results| {
+                results
+                    .push(
+                        ops::ormqr(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OrmqrOutFn = fn(
@@ -1167,35 +1417,43 @@ pub mod op {
     pub static ORMQR_OUT: Op<OrmqrOutFn> = Op::new(OpInfo {
         name: "aten::ormqr.out",
         schema: "ormqr.out(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::ormqr")?;
-            stack
-                .push(
-                    ops::ormqr_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::ormqr",
+            |a, results| {
+                results
+                    .push(
+                        ops::ormqr_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgQrFn = fn(DispatchKeySet, &Tensor, &str) -> Result<(Tensor, Tensor)>;
     pub static LINALG_QR: Op<LinalgQrFn> = Op::new(OpInfo {
         name: "aten::linalg_qr",
         schema: "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_qr")?;
-            let (r0, r1) = ops::linalg_qr(a.tensor(0)?, a.str(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_qr",
+            |a, results| {
+                let (r0, r1) = ops::linalg_qr(a.tensor(0)?, a.str(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgQrOutFn = fn(
@@ -1208,18 +1466,22 @@ pub mod op {
     pub static LINALG_QR_OUT: Op<LinalgQrOutFn> = Op::new(OpInfo {
         name: "aten::linalg_qr.out",
         schema: "linalg_qr.out(Tensor A, str mode='reduced', *, Tensor(a!) Q, Tensor(b!) R) -> (Tensor(a!) Q, Tensor(b!) R)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_qr")?;
-            let (r0, r1) = ops::linalg_qr_out(
-                a.tensor(0)?,
-                a.str(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_qr",
+            |a, results| {
+                let (r0, r1) = ops::linalg_qr_out(
+                    a.tensor(0)?,
+                    a.str(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgEighFn = fn(
@@ -1231,13 +1493,17 @@ pub mod op {
     pub static _LINALG_EIGH: Op<_LinalgEighFn> = Op::new(OpInfo {
         name: "aten::_linalg_eigh",
         schema: "_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_linalg_eigh")?;
-            let (r0, r1) = ops::_linalg_eigh(a.tensor(0)?, a.str(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_linalg_eigh",
+            |a, results| {
+                let (r0, r1) = ops::_linalg_eigh(a.tensor(0)?, a.str(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgEighEigenvaluesFn = fn(
@@ -1251,19 +1517,23 @@ pub mod op {
     pub static _LINALG_EIGH_EIGENVALUES: Op<_LinalgEighEigenvaluesFn> = Op::new(OpInfo {
         name: "aten::_linalg_eigh.eigenvalues",
         schema: "_linalg_eigh.eigenvalues(Tensor A, str UPLO=\"L\", bool compute_v=True, *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_linalg_eigh")?;
-            let (r0, r1) = ops::_linalg_eigh_eigenvalues(
-                a.tensor(0)?,
-                a.str(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_linalg_eigh",
+            |a, results| {
+                let (r0, r1) = ops::_linalg_eigh_eigenvalues(
+                    a.tensor(0)?,
+                    a.str(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEighFn = fn(
@@ -1274,13 +1544,17 @@ pub mod op {
     pub static LINALG_EIGH: Op<LinalgEighFn> = Op::new(OpInfo {
         name: "aten::linalg_eigh",
         schema: "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_eigh")?;
-            let (r0, r1) = ops::linalg_eigh(a.tensor(0)?, a.str(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_eigh",
+            |a, results| {
+                let (r0, r1) = ops::linalg_eigh(a.tensor(0)?, a.str(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEighEigvalsFn = fn(
@@ -1293,29 +1567,37 @@ pub mod op {
     pub static LINALG_EIGH_EIGVALS: Op<LinalgEighEigvalsFn> = Op::new(OpInfo {
         name: "aten::linalg_eigh.eigvals",
         schema: "linalg_eigh.eigvals(Tensor self, str UPLO=\"L\", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_eigh")?;
-            let (r0, r1) = ops::linalg_eigh_eigvals(
-                a.tensor(0)?,
-                a.str(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_eigh",
+            |a, results| {
+                let (r0, r1) = ops::linalg_eigh_eigvals(
+                    a.tensor(0)?,
+                    a.str(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigvalshFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
     pub static LINALG_EIGVALSH: Op<LinalgEigvalshFn> = Op::new(OpInfo {
         name: "aten::linalg_eigvalsh",
         schema: "linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_eigvalsh")?;
-            stack.push(ops::linalg_eigvalsh(a.tensor(0)?, a.str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_eigvalsh",
+            |a, results| {
+                results.push(ops::linalg_eigvalsh(a.tensor(0)?, a.str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigvalshOutFn = fn(
@@ -1327,28 +1609,36 @@ pub mod op {
     pub static LINALG_EIGVALSH_OUT: Op<LinalgEigvalshOutFn> = Op::new(OpInfo {
         name: "aten::linalg_eigvalsh.out",
         schema: "linalg_eigvalsh.out(Tensor self, str UPLO=\"L\", *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_eigvalsh")?;
-            stack
-                .push(
-                    ops::linalg_eigvalsh_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_eigvalsh",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_eigvalsh_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
     pub static LINALG_EIG: Op<LinalgEigFn> = Op::new(OpInfo {
         name: "aten::linalg_eig",
         schema: "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_eig")?;
-            let (r0, r1) = ops::linalg_eig(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_eig",
+            |a, results| {
+                let (r0, r1) = ops::linalg_eig(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigOutFn = fn(
@@ -1360,50 +1650,67 @@ pub mod op {
     pub static LINALG_EIG_OUT: Op<LinalgEigOutFn> = Op::new(OpInfo {
         name: "aten::linalg_eig.out",
         schema: "linalg_eig.out(Tensor self, *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_eig")?;
-            let (r0, r1) = ops::linalg_eig_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_eig",
+            |a, results| {
+                let (r0, r1) = ops::linalg_eig_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgEigvalsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static _LINALG_EIGVALS: Op<_LinalgEigvalsFn> = Op::new(OpInfo {
         name: "aten::_linalg_eigvals",
         schema: "_linalg_eigvals(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_linalg_eigvals")?;
-            stack.push(ops::_linalg_eigvals(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_linalg_eigvals",
+            |a, results| {
+                results.push(ops::_linalg_eigvals(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigvalsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LINALG_EIGVALS: Op<LinalgEigvalsFn> = Op::new(OpInfo {
         name: "aten::linalg_eigvals",
         schema: "linalg_eigvals(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_eigvals")?;
-            stack.push(ops::linalg_eigvals(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_eigvals",
+            |a, results| {
+                results.push(ops::linalg_eigvals(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgEigvalsOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LINALG_EIGVALS_OUT: Op<LinalgEigvalsOutFn> = Op::new(OpInfo {
         name: "aten::linalg_eigvals.out",
         schema: "linalg_eigvals.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_eigvals")?;
-            stack.push(ops::linalg_eigvals_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_eigvals",
+            |a, results| {
+                results
+                    .push(ops::linalg_eigvals_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSvdFn = fn(
@@ -1416,19 +1723,23 @@ pub mod op {
     pub static _LINALG_SVD: Op<_LinalgSvdFn> = Op::new(OpInfo {
         name: "aten::_linalg_svd",
         schema: "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_linalg_svd")?;
-            let (r0, r1, r2) = ops::_linalg_svd(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.opt_str(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_linalg_svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::_linalg_svd(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.opt_str(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LinalgSvdUFn = fn(
@@ -1444,22 +1755,26 @@ pub mod op {
     pub static _LINALG_SVD_U: Op<_LinalgSvdUFn> = Op::new(OpInfo {
         name: "aten::_linalg_svd.U",
         schema: "_linalg_svd.U(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None, Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_linalg_svd")?;
-            let (r0, r1, r2) = ops::_linalg_svd_u(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.opt_str(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_linalg_svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::_linalg_svd_u(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.opt_str(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSvdFn = fn(
@@ -1471,14 +1786,22 @@ pub mod op {
     pub static LINALG_SVD: Op<LinalgSvdFn> = Op::new(OpInfo {
         name: "aten::linalg_svd",
         schema: "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_svd")?;
-            let (r0, r1, r2) = ops::linalg_svd(a.tensor(0)?, a.bool(1)?, a.opt_str(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_svd(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.opt_str(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSvdUFn = fn(
@@ -1493,21 +1816,25 @@ pub mod op {
     pub static LINALG_SVD_U: Op<LinalgSvdUFn> = Op::new(OpInfo {
         name: "aten::linalg_svd.U",
         schema: "linalg_svd.U(Tensor A, bool full_matrices=True, *, str? driver=None, Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_svd")?;
-            let (r0, r1, r2) = ops::linalg_svd_u(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.opt_str(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_svd_u(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.opt_str(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSvdvalsFn = fn(
@@ -1518,11 +1845,15 @@ pub mod op {
     pub static LINALG_SVDVALS: Op<LinalgSvdvalsFn> = Op::new(OpInfo {
         name: "aten::linalg_svdvals",
         schema: "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_svdvals")?;
-            stack.push(ops::linalg_svdvals(a.tensor(0)?, a.opt_str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_svdvals",
+            |a, results| {
+                results.push(ops::linalg_svdvals(a.tensor(0)?, a.opt_str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgSvdvalsOutFn = fn(
@@ -1534,15 +1865,23 @@ pub mod op {
     pub static LINALG_SVDVALS_OUT: Op<LinalgSvdvalsOutFn> = Op::new(OpInfo {
         name: "aten::linalg_svdvals.out",
         schema: "linalg_svdvals.out(Tensor A, *, str? driver=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_svdvals")?;
-            stack
-                .push(
-                    ops::linalg_svdvals_out(a.tensor(0)?, a.opt_str(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_svdvals",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_svdvals_out(
+                                a.tensor(0)?,
+                                a.opt_str(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SvdFn = fn(
@@ -1554,14 +1893,18 @@ pub mod op {
     pub static SVD: Op<SvdFn> = Op::new(OpInfo {
         name: "aten::svd",
         schema: "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::svd")?;
-            let (r0, r1, r2) = ops::svd(a.tensor(0)?, a.bool(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::svd(a.tensor(0)?, a.bool(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SvdUFn = fn(
@@ -1576,21 +1919,25 @@ pub mod op {
     pub static SVD_U: Op<SvdUFn> = Op::new(OpInfo {
         name: "aten::svd.U",
         schema: "svd.U(Tensor self, bool some=True, bool compute_uv=True, *, Tensor(a!) U, Tensor(b!) S, Tensor(c!) V) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) V)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::svd")?;
-            let (r0, r1, r2) = ops::svd_u(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::svd",
+            |a, results| {
+                let (r0, r1, r2) = ops::svd_u(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvAtolRtolTensorFn = fn(
@@ -1603,20 +1950,24 @@ pub mod op {
     pub static LINALG_PINV_ATOL_RTOL_TENSOR: Op<LinalgPinvAtolRtolTensorFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.atol_rtol_tensor",
         schema: "linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_atol_rtol_tensor(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_atol_rtol_tensor(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvAtolRtolTensorOutFn = fn(
@@ -1630,21 +1981,25 @@ pub mod op {
     pub static LINALG_PINV_ATOL_RTOL_TENSOR_OUT: Op<LinalgPinvAtolRtolTensorOutFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.atol_rtol_tensor_out",
         schema: "linalg_pinv.atol_rtol_tensor_out(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_atol_rtol_tensor_out(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_atol_rtol_tensor_out(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvAtolRtolFloatFn = fn(
@@ -1657,20 +2012,24 @@ pub mod op {
     pub static LINALG_PINV_ATOL_RTOL_FLOAT: Op<LinalgPinvAtolRtolFloatFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.atol_rtol_float",
         schema: "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_atol_rtol_float(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_atol_rtol_float(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvAtolRtolFloatOutFn = fn(
@@ -1684,32 +2043,43 @@ pub mod op {
     pub static LINALG_PINV_ATOL_RTOL_FLOAT_OUT: Op<LinalgPinvAtolRtolFloatOutFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.atol_rtol_float_out",
         schema: "linalg_pinv.atol_rtol_float_out(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_atol_rtol_float_out(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_atol_rtol_float_out(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
     pub static LINALG_PINV: Op<LinalgPinvFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv",
         schema: "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_pinv")?;
-            stack.push(ops::linalg_pinv(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv(a.tensor(0)?, a.float(1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvOutFn = fn(
@@ -1722,20 +2092,24 @@ pub mod op {
     pub static LINALG_PINV_OUT: Op<LinalgPinvOutFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.out",
         schema: "linalg_pinv.out(Tensor self, float rcond, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvRcondTensorFn = fn(
@@ -1747,19 +2121,23 @@ pub mod op {
     pub static LINALG_PINV_RCOND_TENSOR: Op<LinalgPinvRcondTensorFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.rcond_tensor",
         schema: "linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_rcond_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_rcond_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPinvOutRcondTensorFn = fn(
@@ -1772,31 +2150,39 @@ pub mod op {
     pub static LINALG_PINV_OUT_RCOND_TENSOR: Op<LinalgPinvOutRcondTensorFn> = Op::new(OpInfo {
         name: "aten::linalg_pinv.out_rcond_tensor",
         schema: "linalg_pinv.out_rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_pinv")?;
-            stack
-                .push(
-                    ops::linalg_pinv_out_rcond_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_pinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_pinv_out_rcond_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PinverseFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
     pub static PINVERSE: Op<PinverseFn> = Op::new(OpInfo {
         name: "aten::pinverse",
         schema: "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pinverse")?;
-            stack.push(ops::pinverse(a.tensor(0)?, a.float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pinverse",
+            |a, results| {
+                results.push(ops::pinverse(a.tensor(0)?, a.float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankAtolRtolTensorFn = fn(
@@ -1811,20 +2197,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.atol_rtol_tensor",
         schema: "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_atol_rtol_tensor(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_atol_rtol_tensor(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankAtolRtolTensorOutFn = fn(
@@ -1840,21 +2230,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.atol_rtol_tensor_out",
         schema: "linalg_matrix_rank.atol_rtol_tensor_out(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_atol_rtol_tensor_out(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_atol_rtol_tensor_out(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankAtolRtolFloatFn = fn(
@@ -1867,20 +2261,24 @@ pub mod op {
     pub static LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT: Op<LinalgMatrixRankAtolRtolFloatFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.atol_rtol_float",
         schema: "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_atol_rtol_float(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_atol_rtol_float(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankAtolRtolFloatOutFn = fn(
@@ -1896,21 +2294,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.atol_rtol_float_out",
         schema: "linalg_matrix_rank.atol_rtol_float_out(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_atol_rtol_float_out(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_atol_rtol_float_out(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankFn = fn(
@@ -1922,15 +2324,19 @@ pub mod op {
     pub static LINALG_MATRIX_RANK: Op<LinalgMatrixRankFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank",
         schema: "linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank(a.tensor(0)?, a.float(1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankOutFn = fn(
@@ -1943,20 +2349,24 @@ pub mod op {
     pub static LINALG_MATRIX_RANK_OUT: Op<LinalgMatrixRankOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.out",
         schema: "linalg_matrix_rank.out(Tensor self, float tol, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankTolTensorFn = fn(
@@ -1968,19 +2378,23 @@ pub mod op {
     pub static LINALG_MATRIX_RANK_TOL_TENSOR: Op<LinalgMatrixRankTolTensorFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.tol_tensor",
         schema: "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_tol_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_tol_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixRankOutTolTensorFn = fn(
@@ -1993,20 +2407,24 @@ pub mod op {
     pub static LINALG_MATRIX_RANK_OUT_TOL_TENSOR: Op<LinalgMatrixRankOutTolTensorFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_rank.out_tol_tensor",
         schema: "linalg_matrix_rank.out_tol_tensor(Tensor input, Tensor tol, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_matrix_rank")?;
-            stack
-                .push(
-                    ops::linalg_matrix_rank_out_tol_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_matrix_rank",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_rank_out_tol_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLstsqFn = fn(
@@ -2019,20 +2437,24 @@ pub mod op {
     pub static LINALG_LSTSQ: Op<LinalgLstsqFn> = Op::new(OpInfo {
         name: "aten::linalg_lstsq",
         schema: "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_lstsq")?;
-            let (r0, r1, r2, r3) = ops::linalg_lstsq(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_float(2)?,
-                a.opt_str(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_lstsq",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::linalg_lstsq(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_float(2)?,
+                    a.opt_str(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type LinalgLstsqOutFn = fn(
@@ -2049,24 +2471,28 @@ pub mod op {
     pub static LINALG_LSTSQ_OUT: Op<LinalgLstsqOutFn> = Op::new(OpInfo {
         name: "aten::linalg_lstsq.out",
         schema: "linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values) -> (Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::linalg_lstsq")?;
-            let (r0, r1, r2, r3) = ops::linalg_lstsq_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_float(2)?,
-                a.opt_str(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::linalg_lstsq",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::linalg_lstsq_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_float(2)?,
+                    a.opt_str(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type LinalgLdlFactorExFn = fn(
@@ -2078,18 +2504,22 @@ pub mod op {
     pub static LINALG_LDL_FACTOR_EX: Op<LinalgLdlFactorExFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_factor_ex",
         schema: "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_ldl_factor_ex")?;
-            let (r0, r1, r2) = ops::linalg_ldl_factor_ex(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_ldl_factor_ex",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_ldl_factor_ex(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLdlFactorExOutFn = fn(
@@ -2104,21 +2534,25 @@ pub mod op {
     pub static LINALG_LDL_FACTOR_EX_OUT: Op<LinalgLdlFactorExOutFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_factor_ex.out",
         schema: "linalg_ldl_factor_ex.out(Tensor self, *, bool hermitian=False, bool check_errors=False, Tensor(a!) LD, Tensor(b!) pivots, Tensor(c!) info) -> (Tensor(a!) LD, Tensor(b!) pivots, Tensor(c!) info)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_ldl_factor_ex")?;
-            let (r0, r1, r2) = ops::linalg_ldl_factor_ex_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_ldl_factor_ex",
+            |a, results| {
+                let (r0, r1, r2) = ops::linalg_ldl_factor_ex_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLdlFactorFn = fn(
@@ -2129,13 +2563,17 @@ pub mod op {
     pub static LINALG_LDL_FACTOR: Op<LinalgLdlFactorFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_factor",
         schema: "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_ldl_factor")?;
-            let (r0, r1) = ops::linalg_ldl_factor(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_ldl_factor",
+            |a, results| {
+                let (r0, r1) = ops::linalg_ldl_factor(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLdlFactorOutFn = fn(
@@ -2148,18 +2586,22 @@ pub mod op {
     pub static LINALG_LDL_FACTOR_OUT: Op<LinalgLdlFactorOutFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_factor.out",
         schema: "linalg_ldl_factor.out(Tensor self, *, bool hermitian=False, Tensor(a!) LD, Tensor(b!) pivots) -> (Tensor(a!) LD, Tensor(b!) pivots)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_ldl_factor")?;
-            let (r0, r1) = ops::linalg_ldl_factor_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_ldl_factor",
+            |a, results| {
+                let (r0, r1) = ops::linalg_ldl_factor_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLdlSolveFn = fn(
@@ -2172,20 +2614,24 @@ pub mod op {
     pub static LINALG_LDL_SOLVE: Op<LinalgLdlSolveFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_solve",
         schema: "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_ldl_solve")?;
-            stack
-                .push(
-                    ops::linalg_ldl_solve(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_ldl_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_ldl_solve(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgLdlSolveOutFn = fn(
@@ -2199,54 +2645,73 @@ pub mod op {
     pub static LINALG_LDL_SOLVE_OUT: Op<LinalgLdlSolveOutFn> = Op::new(OpInfo {
         name: "aten::linalg_ldl_solve.out",
         schema: "linalg_ldl_solve.out(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_ldl_solve")?;
-            stack
-                .push(
-                    ops::linalg_ldl_solve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_ldl_solve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_ldl_solve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LINALG_MATRIX_EXP: Op<LinalgMatrixExpFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_exp",
         schema: "linalg_matrix_exp(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_matrix_exp")?;
-            stack.push(ops::linalg_matrix_exp(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_matrix_exp",
+            |a, results| {
+                results.push(ops::linalg_matrix_exp(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LINALG_MATRIX_EXP_OUT: Op<LinalgMatrixExpOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_exp.out",
         schema: "linalg_matrix_exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_matrix_exp")?;
-            stack.push(ops::linalg_matrix_exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_matrix_exp",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_exp_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatrixExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MATRIX_EXP: Op<MatrixExpFn> = Op::new(OpInfo {
         name: "aten::matrix_exp",
         schema: "matrix_exp(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::matrix_exp")?;
-            stack.push(ops::matrix_exp(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::matrix_exp",
+            |a, results| {
+                results.push(ops::matrix_exp(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatrixExpBackwardFn = fn(
@@ -2257,46 +2722,66 @@ pub mod op {
     pub static MATRIX_EXP_BACKWARD: Op<MatrixExpBackwardFn> = Op::new(OpInfo {
         name: "aten::matrix_exp_backward",
         schema: "matrix_exp_backward(Tensor self, Tensor grad) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::matrix_exp_backward")?;
-            stack.push(ops::matrix_exp_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::matrix_exp_backward",
+            |a, results| {
+                results
+                    .push(ops::matrix_exp_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixSqrthFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LINALG_MATRIX_SQRTH: Op<LinalgMatrixSqrthFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_sqrth",
         schema: "linalg_matrix_sqrth(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_matrix_sqrth")?;
-            stack.push(ops::linalg_matrix_sqrth(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_matrix_sqrth",
+            |a, results| {
+                results.push(ops::linalg_matrix_sqrth(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixSqrthOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LINALG_MATRIX_SQRTH_OUT: Op<LinalgMatrixSqrthOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_sqrth.out",
         schema: "linalg_matrix_sqrth.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_matrix_sqrth")?;
-            stack.push(ops::linalg_matrix_sqrth_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_matrix_sqrth",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_sqrth_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPolarFn = fn(DispatchKeySet, &Tensor) -> Result<(Tensor, Tensor)>;
     pub static LINALG_POLAR: Op<LinalgPolarFn> = Op::new(OpInfo {
         name: "aten::linalg_polar",
         schema: "linalg_polar(Tensor A) -> (Tensor U, Tensor H)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::linalg_polar")?;
-            let (r0, r1) = ops::linalg_polar(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::linalg_polar",
+            |a, results| {
+                let (r0, r1) = ops::linalg_polar(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgPolarOutFn = fn(
@@ -2308,28 +2793,36 @@ pub mod op {
     pub static LINALG_POLAR_OUT: Op<LinalgPolarOutFn> = Op::new(OpInfo {
         name: "aten::linalg_polar.out",
         schema: "linalg_polar.out(Tensor A, *, Tensor(a!) U, Tensor(b!) H) -> (Tensor(a!) U, Tensor(b!) H)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_polar")?;
-            let (r0, r1) = ops::linalg_polar_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_polar",
+            |a, results| {
+                let (r0, r1) = ops::linalg_polar_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static LINALG_MATRIX_POWER: Op<LinalgMatrixPowerFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_power",
         schema: "linalg_matrix_power(Tensor self, int n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_matrix_power")?;
-            stack.push(ops::linalg_matrix_power(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_matrix_power",
+            |a, results| {
+                results.push(ops::linalg_matrix_power(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixPowerOutFn = fn(
@@ -2341,40 +2834,57 @@ pub mod op {
     pub static LINALG_MATRIX_POWER_OUT: Op<LinalgMatrixPowerOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_power.out",
         schema: "linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_matrix_power")?;
-            stack
-                .push(
-                    ops::linalg_matrix_power_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_matrix_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_power_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static MATRIX_POWER: Op<MatrixPowerFn> = Op::new(OpInfo {
         name: "aten::matrix_power",
         schema: "matrix_power(Tensor self, int n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::matrix_power")?;
-            stack.push(ops::matrix_power(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::matrix_power",
+            |a, results| {
+                results.push(ops::matrix_power(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatrixPowerOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static MATRIX_POWER_OUT: Op<MatrixPowerOutFn> = Op::new(OpInfo {
         name: "aten::matrix_power.out",
         schema: "matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::matrix_power")?;
-            stack
-                .push(
-                    ops::matrix_power_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::matrix_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::matrix_power_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgNormFn = fn(
@@ -2388,21 +2898,25 @@ pub mod op {
     pub static LINALG_NORM: Op<LinalgNormFn> = Op::new(OpInfo {
         name: "aten::linalg_norm",
         schema: "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_norm")?;
-            stack
-                .push(
-                    ops::linalg_norm(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_norm(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgNormOutFn = fn(
@@ -2417,22 +2931,26 @@ pub mod op {
     pub static LINALG_NORM_OUT: Op<LinalgNormOutFn> = Op::new(OpInfo {
         name: "aten::linalg_norm.out",
         schema: "linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_norm")?;
-            stack
-                .push(
-                    ops::linalg_norm_out(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_norm_out(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgNormOrdStrFn = fn(
@@ -2446,21 +2964,25 @@ pub mod op {
     pub static LINALG_NORM_ORD_STR: Op<LinalgNormOrdStrFn> = Op::new(OpInfo {
         name: "aten::linalg_norm.ord_str",
         schema: "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_norm")?;
-            stack
-                .push(
-                    ops::linalg_norm_ord_str(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_norm_ord_str(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgNormOrdStrOutFn = fn(
@@ -2475,22 +2997,26 @@ pub mod op {
     pub static LINALG_NORM_ORD_STR_OUT: Op<LinalgNormOrdStrOutFn> = Op::new(OpInfo {
         name: "aten::linalg_norm.ord_str_out",
         schema: "linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_norm")?;
-            stack
-                .push(
-                    ops::linalg_norm_ord_str_out(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_norm_ord_str_out(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixNormFn = fn(
@@ -2504,21 +3030,25 @@ pub mod op {
     pub static LINALG_MATRIX_NORM: Op<LinalgMatrixNormFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_norm",
         schema: "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_matrix_norm")?;
-            stack
-                .push(
-                    ops::linalg_matrix_norm(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            &a.int_list(2, 0)?,
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_matrix_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_norm(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                &a.int_list(2, 0)?,
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixNormOutFn = fn(
@@ -2533,22 +3063,26 @@ pub mod op {
     pub static LINALG_MATRIX_NORM_OUT: Op<LinalgMatrixNormOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_norm.out",
         schema: "linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_matrix_norm")?;
-            stack
-                .push(
-                    ops::linalg_matrix_norm_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            &a.int_list(2, 0)?,
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_matrix_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_norm_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                &a.int_list(2, 0)?,
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixNormStrOrdFn = fn(
@@ -2562,21 +3096,25 @@ pub mod op {
     pub static LINALG_MATRIX_NORM_STR_ORD: Op<LinalgMatrixNormStrOrdFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_norm.str_ord",
         schema: "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_matrix_norm")?;
-            stack
-                .push(
-                    ops::linalg_matrix_norm_str_ord(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            &a.int_list(2, 0)?,
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_matrix_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_norm_str_ord(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                &a.int_list(2, 0)?,
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatrixNormStrOrdOutFn = fn(
@@ -2591,47 +3129,60 @@ pub mod op {
     pub static LINALG_MATRIX_NORM_STR_ORD_OUT: Op<LinalgMatrixNormStrOrdOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matrix_norm.str_ord_out",
         schema: "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_matrix_norm")?;
-            stack
-                .push(
-                    ops::linalg_matrix_norm_str_ord_out(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            &a.int_list(2, 0)?,
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_matrix_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matrix_norm_str_ord_out(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                &a.int_list(2, 0)?,
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NuclearNormFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
     pub static NUCLEAR_NORM: Op<NuclearNormFn> = Op::new(OpInfo {
         name: "aten::nuclear_norm",
         schema: "nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::nuclear_norm")?;
-            stack.push(ops::nuclear_norm(a.tensor(0)?, a.bool(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::nuclear_norm",
+            |a, results| {
+                results.push(ops::nuclear_norm(a.tensor(0)?, a.bool(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NuclearNormOutFn = fn(DispatchKeySet, &Tensor, bool, &Tensor) -> Result<()>;
     pub static NUCLEAR_NORM_OUT: Op<NuclearNormOutFn> = Op::new(OpInfo {
         name: "aten::nuclear_norm.out",
         schema: "nuclear_norm.out(Tensor self, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::nuclear_norm")?;
-            stack
-                .push(
-                    ops::nuclear_norm_out(a.tensor(0)?, a.bool(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::nuclear_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::nuclear_norm_out(a.tensor(0)?, a.bool(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NuclearNormDimFn = fn(
@@ -2643,15 +3194,23 @@ pub mod op {
     pub static NUCLEAR_NORM_DIM: Op<NuclearNormDimFn> = Op::new(OpInfo {
         name: "aten::nuclear_norm.dim",
         schema: "nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::nuclear_norm")?;
-            stack
-                .push(
-                    ops::nuclear_norm_dim(a.tensor(0)?, &a.int_list(1, 2)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::nuclear_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::nuclear_norm_dim(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NuclearNormDimOutFn = fn(
@@ -2664,20 +3223,24 @@ pub mod op {
     pub static NUCLEAR_NORM_DIM_OUT: Op<NuclearNormDimOutFn> = Op::new(OpInfo {
         name: "aten::nuclear_norm.dim_out",
         schema: "nuclear_norm.dim_out(Tensor self, int[2] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nuclear_norm")?;
-            stack
-                .push(
-                    ops::nuclear_norm_dim_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nuclear_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::nuclear_norm_dim_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FrobeniusNormDimFn = fn(
@@ -2689,19 +3252,23 @@ pub mod op {
     pub static FROBENIUS_NORM_DIM: Op<FrobeniusNormDimFn> = Op::new(OpInfo {
         name: "aten::frobenius_norm.dim",
         schema: "frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::frobenius_norm")?;
-            stack
-                .push(
-                    ops::frobenius_norm_dim(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::frobenius_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::frobenius_norm_dim(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FrobeniusNormOutFn = fn(
@@ -2714,20 +3281,24 @@ pub mod op {
     pub static FROBENIUS_NORM_OUT: Op<FrobeniusNormOutFn> = Op::new(OpInfo {
         name: "aten::frobenius_norm.out",
         schema: "frobenius_norm.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::frobenius_norm")?;
-            stack
-                .push(
-                    ops::frobenius_norm_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::frobenius_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::frobenius_norm_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCondFn = fn(
@@ -2738,11 +3309,15 @@ pub mod op {
     pub static LINALG_COND: Op<LinalgCondFn> = Op::new(OpInfo {
         name: "aten::linalg_cond",
         schema: "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_cond")?;
-            stack.push(ops::linalg_cond(a.tensor(0)?, a.opt_scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_cond",
+            |a, results| {
+                results.push(ops::linalg_cond(a.tensor(0)?, a.opt_scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCondOutFn = fn(
@@ -2754,26 +3329,38 @@ pub mod op {
     pub static LINALG_COND_OUT: Op<LinalgCondOutFn> = Op::new(OpInfo {
         name: "aten::linalg_cond.out",
         schema: "linalg_cond.out(Tensor self, Scalar? p=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_cond")?;
-            stack
-                .push(
-                    ops::linalg_cond_out(a.tensor(0)?, a.opt_scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_cond",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_cond_out(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCondPStrFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
     pub static LINALG_COND_P_STR: Op<LinalgCondPStrFn> = Op::new(OpInfo {
         name: "aten::linalg_cond.p_str",
         schema: "linalg_cond.p_str(Tensor self, str p) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_cond")?;
-            stack.push(ops::linalg_cond_p_str(a.tensor(0)?, a.str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_cond",
+            |a, results| {
+                results.push(ops::linalg_cond_p_str(a.tensor(0)?, a.str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCondPStrOutFn = fn(
@@ -2785,26 +3372,41 @@ pub mod op {
     pub static LINALG_COND_P_STR_OUT: Op<LinalgCondPStrOutFn> = Op::new(OpInfo {
         name: "aten::linalg_cond.p_str_out",
         schema: "linalg_cond.p_str_out(Tensor self, str p, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_cond")?;
-            stack
-                .push(
-                    ops::linalg_cond_p_str_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_cond",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_cond_p_str_out(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCrossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static LINALG_CROSS: Op<LinalgCrossFn> = Op::new(OpInfo {
         name: "aten::linalg_cross",
         schema: "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_cross")?;
-            stack.push(ops::linalg_cross(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_cross",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_cross(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgCrossOutFn = fn(
@@ -2817,20 +3419,24 @@ pub mod op {
     pub static LINALG_CROSS_OUT: Op<LinalgCrossOutFn> = Op::new(OpInfo {
         name: "aten::linalg_cross.out",
         schema: "linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_cross")?;
-            stack
-                .push(
-                    ops::linalg_cross_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_cross",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_cross_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CrossFn = fn(
@@ -2842,11 +3448,16 @@ pub mod op {
     pub static CROSS: Op<CrossFn> = Op::new(OpInfo {
         name: "aten::cross",
         schema: "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cross")?;
-            stack.push(ops::cross(a.tensor(0)?, a.tensor(1)?, a.opt_int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cross",
+            |a, results| {
+                results
+                    .push(ops::cross(a.tensor(0)?, a.tensor(1)?, a.opt_int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CrossOutFn = fn(
@@ -2859,31 +3470,39 @@ pub mod op {
     pub static CROSS_OUT: Op<CrossOutFn> = Op::new(OpInfo {
         name: "aten::cross.out",
         schema: "cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cross")?;
-            stack
-                .push(
-                    ops::cross_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cross",
+            |a, results| {
+                results
+                    .push(
+                        ops::cross_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgTensorinvFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static LINALG_TENSORINV: Op<LinalgTensorinvFn> = Op::new(OpInfo {
         name: "aten::linalg_tensorinv",
         schema: "linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_tensorinv")?;
-            stack.push(ops::linalg_tensorinv(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_tensorinv",
+            |a, results| {
+                results.push(ops::linalg_tensorinv(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgTensorinvOutFn = fn(
@@ -2895,15 +3514,19 @@ pub mod op {
     pub static LINALG_TENSORINV_OUT: Op<LinalgTensorinvOutFn> = Op::new(OpInfo {
         name: "aten::linalg_tensorinv.out",
         schema: "linalg_tensorinv.out(Tensor self, int ind=2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_tensorinv")?;
-            stack
-                .push(
-                    ops::linalg_tensorinv_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_tensorinv",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_tensorinv_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgTensorsolveFn = fn(
@@ -2915,19 +3538,23 @@ pub mod op {
     pub static LINALG_TENSORSOLVE: Op<LinalgTensorsolveFn> = Op::new(OpInfo {
         name: "aten::linalg_tensorsolve",
         schema: "linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_tensorsolve")?;
-            stack
-                .push(
-                    ops::linalg_tensorsolve(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int_list(2, 0)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_tensorsolve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_tensorsolve(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int_list(2, 0)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgTensorsolveOutFn = fn(
@@ -2940,31 +3567,39 @@ pub mod op {
     pub static LINALG_TENSORSOLVE_OUT: Op<LinalgTensorsolveOutFn> = Op::new(OpInfo {
         name: "aten::linalg_tensorsolve.out",
         schema: "linalg_tensorsolve.out(Tensor self, Tensor other, int[]? dims=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linalg_tensorsolve")?;
-            stack
-                .push(
-                    ops::linalg_tensorsolve_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int_list(2, 0)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linalg_tensorsolve",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_tensorsolve_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int_list(2, 0)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgVanderFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
     pub static LINALG_VANDER: Op<LinalgVanderFn> = Op::new(OpInfo {
         name: "aten::linalg_vander",
         schema: "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_vander")?;
-            stack.push(ops::linalg_vander(a.tensor(0)?, a.opt_int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_vander",
+            |a, results| {
+                results.push(ops::linalg_vander(a.tensor(0)?, a.opt_int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

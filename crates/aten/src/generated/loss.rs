@@ -22,19 +22,23 @@ pub mod op {
     pub static NLL_LOSS_FORWARD: Op<NllLossForwardFn> = Op::new(OpInfo {
         name: "aten::nll_loss_forward",
         schema: "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nll_loss_forward")?;
-            let (r0, r1) = ops::nll_loss_forward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nll_loss_forward",
+            |a, results| {
+                let (r0, r1) = ops::nll_loss_forward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossForwardOutputFn = fn(
@@ -50,21 +54,25 @@ pub mod op {
     pub static NLL_LOSS_FORWARD_OUTPUT: Op<NllLossForwardOutputFn> = Op::new(OpInfo {
         name: "aten::nll_loss_forward.output",
         schema: "nll_loss_forward.output(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, *, Tensor(a!) output, Tensor(b!) total_weight) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::nll_loss_forward")?;
-            let (r0, r1) = ops::nll_loss_forward_output(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::nll_loss_forward",
+            |a, results| {
+                let (r0, r1) = ops::nll_loss_forward_output(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossBackwardFn = fn(
@@ -80,23 +88,27 @@ pub mod op {
     pub static NLL_LOSS_BACKWARD: Op<NllLossBackwardFn> = Op::new(OpInfo {
         name: "aten::nll_loss_backward",
         schema: "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::nll_loss_backward")?;
-            stack
-                .push(
-                    ops::nll_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::nll_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossBackwardGradInputFn = fn(
@@ -113,24 +125,28 @@ pub mod op {
     pub static NLL_LOSS_BACKWARD_GRAD_INPUT: Op<NllLossBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::nll_loss_backward.grad_input",
         schema: "nll_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::nll_loss_backward")?;
-            stack
-                .push(
-                    ops::nll_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::nll_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dForwardFn = fn(
@@ -144,19 +160,23 @@ pub mod op {
     pub static NLL_LOSS2D_FORWARD: Op<NllLoss2dForwardFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d_forward",
         schema: "nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nll_loss2d_forward")?;
-            let (r0, r1) = ops::nll_loss2d_forward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nll_loss2d_forward",
+            |a, results| {
+                let (r0, r1) = ops::nll_loss2d_forward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dForwardOutputFn = fn(
@@ -172,21 +192,25 @@ pub mod op {
     pub static NLL_LOSS2D_FORWARD_OUTPUT: Op<NllLoss2dForwardOutputFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d_forward.output",
         schema: "nll_loss2d_forward.output(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, *, Tensor(a!) output, Tensor(b!) total_weight) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::nll_loss2d_forward")?;
-            let (r0, r1) = ops::nll_loss2d_forward_output(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.opt_tensor(2)?,
-                a.int(3)?,
-                a.int(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::nll_loss2d_forward",
+            |a, results| {
+                let (r0, r1) = ops::nll_loss2d_forward_output(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.opt_tensor(2)?,
+                    a.int(3)?,
+                    a.int(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dBackwardFn = fn(
@@ -202,23 +226,27 @@ pub mod op {
     pub static NLL_LOSS2D_BACKWARD: Op<NllLoss2dBackwardFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d_backward",
         schema: "nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::nll_loss2d_backward")?;
-            stack
-                .push(
-                    ops::nll_loss2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::nll_loss2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dBackwardGradInputFn = fn(
@@ -235,24 +263,28 @@ pub mod op {
     pub static NLL_LOSS2D_BACKWARD_GRAD_INPUT: Op<NllLoss2dBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d_backward.grad_input",
         schema: "nll_loss2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::nll_loss2d_backward")?;
-            stack
-                .push(
-                    ops::nll_loss2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::nll_loss2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossFn = fn(
@@ -266,21 +298,25 @@ pub mod op {
     pub static NLL_LOSS: Op<NllLossFn> = Op::new(OpInfo {
         name: "aten::nll_loss",
         schema: "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nll_loss")?;
-            stack
-                .push(
-                    ops::nll_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nll_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossOutFn = fn(
@@ -295,22 +331,26 @@ pub mod op {
     pub static NLL_LOSS_OUT: Op<NllLossOutFn> = Op::new(OpInfo {
         name: "aten::nll_loss.out",
         schema: "nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::nll_loss")?;
-            stack
-                .push(
-                    ops::nll_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::nll_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dFn = fn(
@@ -324,21 +364,25 @@ pub mod op {
     pub static NLL_LOSS2D: Op<NllLoss2dFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d",
         schema: "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nll_loss2d")?;
-            stack
-                .push(
-                    ops::nll_loss2d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nll_loss2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss2d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLoss2dOutFn = fn(
@@ -353,22 +397,26 @@ pub mod op {
     pub static NLL_LOSS2D_OUT: Op<NllLoss2dOutFn> = Op::new(OpInfo {
         name: "aten::nll_loss2d.out",
         schema: "nll_loss2d.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::nll_loss2d")?;
-            stack
-                .push(
-                    ops::nll_loss2d_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::nll_loss2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss2d_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NllLossNdFn = fn(
@@ -382,21 +430,25 @@ pub mod op {
     pub static NLL_LOSS_ND: Op<NllLossNdFn> = Op::new(OpInfo {
         name: "aten::nll_loss_nd",
         schema: "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nll_loss_nd")?;
-            stack
-                .push(
-                    ops::nll_loss_nd(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nll_loss_nd",
+            |a, results| {
+                results
+                    .push(
+                        ops::nll_loss_nd(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CrossEntropyLossFn = fn(
@@ -411,33 +463,42 @@ pub mod op {
     pub static CROSS_ENTROPY_LOSS: Op<CrossEntropyLossFn> = Op::new(OpInfo {
         name: "aten::cross_entropy_loss",
         schema: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::cross_entropy_loss")?;
-            stack
-                .push(
-                    ops::cross_entropy_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::cross_entropy_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::cross_entropy_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type L1LossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static L1_LOSS: Op<L1LossFn> = Op::new(OpInfo {
         name: "aten::l1_loss",
         schema: "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::l1_loss")?;
-            stack.push(ops::l1_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::l1_loss",
+            |a, results| {
+                results
+                    .push(ops::l1_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SmoothL1LossFn = fn(
@@ -450,20 +511,24 @@ pub mod op {
     pub static SMOOTH_L1_LOSS: Op<SmoothL1LossFn> = Op::new(OpInfo {
         name: "aten::smooth_l1_loss",
         schema: "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::smooth_l1_loss")?;
-            stack
-                .push(
-                    ops::smooth_l1_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::smooth_l1_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::smooth_l1_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SmoothL1LossOutFn = fn(
@@ -477,21 +542,25 @@ pub mod op {
     pub static SMOOTH_L1_LOSS_OUT: Op<SmoothL1LossOutFn> = Op::new(OpInfo {
         name: "aten::smooth_l1_loss.out",
         schema: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::smooth_l1_loss")?;
-            stack
-                .push(
-                    ops::smooth_l1_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::smooth_l1_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::smooth_l1_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SmoothL1LossBackwardFn = fn(
@@ -505,21 +574,25 @@ pub mod op {
     pub static SMOOTH_L1_LOSS_BACKWARD: Op<SmoothL1LossBackwardFn> = Op::new(OpInfo {
         name: "aten::smooth_l1_loss_backward",
         schema: "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::smooth_l1_loss_backward")?;
-            stack
-                .push(
-                    ops::smooth_l1_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::smooth_l1_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::smooth_l1_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SmoothL1LossBackwardGradInputFn = fn(
@@ -534,22 +607,26 @@ pub mod op {
     pub static SMOOTH_L1_LOSS_BACKWARD_GRAD_INPUT: Op<SmoothL1LossBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::smooth_l1_loss_backward.grad_input",
         schema: "smooth_l1_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::smooth_l1_loss_backward")?;
-            stack
-                .push(
-                    ops::smooth_l1_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::smooth_l1_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::smooth_l1_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HuberLossFn = fn(
@@ -562,15 +639,24 @@ pub mod op {
     pub static HUBER_LOSS: Op<HuberLossFn> = Op::new(OpInfo {
         name: "aten::huber_loss",
         schema: "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::huber_loss")?;
-            stack
-                .push(
-                    ops::huber_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.float(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::huber_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::huber_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HuberLossOutFn = fn(
@@ -584,21 +670,25 @@ pub mod op {
     pub static HUBER_LOSS_OUT: Op<HuberLossOutFn> = Op::new(OpInfo {
         name: "aten::huber_loss.out",
         schema: "huber_loss.out(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::huber_loss")?;
-            stack
-                .push(
-                    ops::huber_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::huber_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::huber_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HuberLossBackwardFn = fn(
@@ -612,21 +702,25 @@ pub mod op {
     pub static HUBER_LOSS_BACKWARD: Op<HuberLossBackwardFn> = Op::new(OpInfo {
         name: "aten::huber_loss_backward",
         schema: "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::huber_loss_backward")?;
-            stack
-                .push(
-                    ops::huber_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::huber_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::huber_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HuberLossBackwardOutFn = fn(
@@ -641,22 +735,26 @@ pub mod op {
     pub static HUBER_LOSS_BACKWARD_OUT: Op<HuberLossBackwardOutFn> = Op::new(OpInfo {
         name: "aten::huber_loss_backward.out",
         schema: "huber_loss_backward.out(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::huber_loss_backward")?;
-            stack
-                .push(
-                    ops::huber_loss_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::huber_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::huber_loss_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftMarginLossFn = fn(
@@ -668,14 +766,19 @@ pub mod op {
     pub static SOFT_MARGIN_LOSS: Op<SoftMarginLossFn> = Op::new(OpInfo {
         name: "aten::soft_margin_loss",
         schema: "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::soft_margin_loss")?;
-            stack
-                .push(
-                    ops::soft_margin_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::soft_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::soft_margin_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftMarginLossOutFn = fn(
@@ -688,20 +791,24 @@ pub mod op {
     pub static SOFT_MARGIN_LOSS_OUT: Op<SoftMarginLossOutFn> = Op::new(OpInfo {
         name: "aten::soft_margin_loss.out",
         schema: "soft_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::soft_margin_loss")?;
-            stack
-                .push(
-                    ops::soft_margin_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::soft_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::soft_margin_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftMarginLossBackwardFn = fn(
@@ -714,20 +821,24 @@ pub mod op {
     pub static SOFT_MARGIN_LOSS_BACKWARD: Op<SoftMarginLossBackwardFn> = Op::new(OpInfo {
         name: "aten::soft_margin_loss_backward",
         schema: "soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::soft_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::soft_margin_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::soft_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::soft_margin_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftMarginLossBackwardGradInputFn = fn(
@@ -743,21 +854,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::soft_margin_loss_backward.grad_input",
         schema: "soft_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::soft_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::soft_margin_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::soft_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::soft_margin_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyFn = fn(
@@ -770,20 +885,24 @@ pub mod op {
     pub static BINARY_CROSS_ENTROPY: Op<BinaryCrossEntropyFn> = Op::new(OpInfo {
         name: "aten::binary_cross_entropy",
         schema: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::binary_cross_entropy")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::binary_cross_entropy",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyOutFn = fn(
@@ -797,21 +916,25 @@ pub mod op {
     pub static BINARY_CROSS_ENTROPY_OUT: Op<BinaryCrossEntropyOutFn> = Op::new(OpInfo {
         name: "aten::binary_cross_entropy.out",
         schema: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::binary_cross_entropy")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::binary_cross_entropy",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyBackwardFn = fn(
@@ -825,21 +948,25 @@ pub mod op {
     pub static BINARY_CROSS_ENTROPY_BACKWARD: Op<BinaryCrossEntropyBackwardFn> = Op::new(OpInfo {
         name: "aten::binary_cross_entropy_backward",
         schema: "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::binary_cross_entropy_backward")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::binary_cross_entropy_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyBackwardGradInputFn = fn(
@@ -856,22 +983,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::binary_cross_entropy_backward.grad_input",
         schema: "binary_cross_entropy_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::binary_cross_entropy_backward")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::binary_cross_entropy_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyWithLogitsFn = fn(
@@ -885,21 +1016,25 @@ pub mod op {
     pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Op<BinaryCrossEntropyWithLogitsFn> = Op::new(OpInfo {
         name: "aten::binary_cross_entropy_with_logits",
         schema: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::binary_cross_entropy_with_logits")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy_with_logits(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::binary_cross_entropy_with_logits",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy_with_logits(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BinaryCrossEntropyWithLogitsOutFn = fn(
@@ -916,22 +1051,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::binary_cross_entropy_with_logits.out",
         schema: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::binary_cross_entropy_with_logits")?;
-            stack
-                .push(
-                    ops::binary_cross_entropy_with_logits_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::binary_cross_entropy_with_logits",
+            |a, results| {
+                results
+                    .push(
+                        ops::binary_cross_entropy_with_logits_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MarginRankingLossFn = fn(
@@ -945,21 +1084,25 @@ pub mod op {
     pub static MARGIN_RANKING_LOSS: Op<MarginRankingLossFn> = Op::new(OpInfo {
         name: "aten::margin_ranking_loss",
         schema: "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::margin_ranking_loss")?;
-            stack
-                .push(
-                    ops::margin_ranking_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.float(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::margin_ranking_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::margin_ranking_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.float(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HingeEmbeddingLossFn = fn(
@@ -972,20 +1115,24 @@ pub mod op {
     pub static HINGE_EMBEDDING_LOSS: Op<HingeEmbeddingLossFn> = Op::new(OpInfo {
         name: "aten::hinge_embedding_loss",
         schema: "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::hinge_embedding_loss")?;
-            stack
-                .push(
-                    ops::hinge_embedding_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::hinge_embedding_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::hinge_embedding_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CosineEmbeddingLossFn = fn(
@@ -999,21 +1146,25 @@ pub mod op {
     pub static COSINE_EMBEDDING_LOSS: Op<CosineEmbeddingLossFn> = Op::new(OpInfo {
         name: "aten::cosine_embedding_loss",
         schema: "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::cosine_embedding_loss")?;
-            stack
-                .push(
-                    ops::cosine_embedding_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.float(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::cosine_embedding_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::cosine_embedding_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.float(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PoissonNllLossFn = fn(
@@ -1028,22 +1179,26 @@ pub mod op {
     pub static POISSON_NLL_LOSS: Op<PoissonNllLossFn> = Op::new(OpInfo {
         name: "aten::poisson_nll_loss",
         schema: "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::poisson_nll_loss")?;
-            stack
-                .push(
-                    ops::poisson_nll_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.float(4)?,
-                            a.int(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::poisson_nll_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::poisson_nll_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.float(4)?,
+                                a.int(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TripletMarginLossFn = fn(
@@ -1060,24 +1215,28 @@ pub mod op {
     pub static TRIPLET_MARGIN_LOSS: Op<TripletMarginLossFn> = Op::new(OpInfo {
         name: "aten::triplet_margin_loss",
         schema: "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::triplet_margin_loss")?;
-            stack
-                .push(
-                    ops::triplet_margin_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.float(3)?,
-                            a.float(4)?,
-                            a.float(5)?,
-                            a.bool(6)?,
-                            a.int(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::triplet_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::triplet_margin_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.float(3)?,
+                                a.float(4)?,
+                                a.float(5)?,
+                                a.bool(6)?,
+                                a.int(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -23,22 +23,26 @@ pub mod op {
     pub static MULTI_MARGIN_LOSS: Op<MultiMarginLossFn> = Op::new(OpInfo {
         name: "aten::multi_margin_loss",
         schema: "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::multi_margin_loss")?;
-            stack
-                .push(
-                    ops::multi_margin_loss(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.opt_tensor(4)?,
-                            a.int(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::multi_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::multi_margin_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.opt_tensor(4)?,
+                                a.int(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiMarginLossOutFn = fn(
@@ -54,23 +58,27 @@ pub mod op {
     pub static MULTI_MARGIN_LOSS_OUT: Op<MultiMarginLossOutFn> = Op::new(OpInfo {
         name: "aten::multi_margin_loss.out",
         schema: "multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::multi_margin_loss")?;
-            stack
-                .push(
-                    ops::multi_margin_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.opt_tensor(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::multi_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::multi_margin_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.opt_tensor(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiMarginLossBackwardFn = fn(
@@ -86,23 +94,27 @@ pub mod op {
     pub static MULTI_MARGIN_LOSS_BACKWARD: Op<MultiMarginLossBackwardFn> = Op::new(OpInfo {
         name: "aten::multi_margin_loss_backward",
         schema: "multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::multi_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::multi_margin_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.opt_tensor(5)?,
-                            a.int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::multi_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::multi_margin_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.opt_tensor(5)?,
+                                a.int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiMarginLossBackwardGradInputFn = fn(
@@ -121,24 +133,28 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::multi_margin_loss_backward.grad_input",
         schema: "multi_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::multi_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::multi_margin_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.opt_tensor(5)?,
-                            a.int(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::multi_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::multi_margin_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.opt_tensor(5)?,
+                                a.int(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossFn = fn(
@@ -150,15 +166,23 @@ pub mod op {
     pub static MULTILABEL_MARGIN_LOSS: Op<MultilabelMarginLossFn> = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss",
         schema: "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::multilabel_margin_loss")?;
-            stack
-                .push(
-                    ops::multilabel_margin_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::multilabel_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::multilabel_margin_loss(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossOutFn = fn(
@@ -171,20 +195,24 @@ pub mod op {
     pub static MULTILABEL_MARGIN_LOSS_OUT: Op<MultilabelMarginLossOutFn> = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss.out",
         schema: "multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::multilabel_margin_loss")?;
-            stack
-                .push(
-                    ops::multilabel_margin_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::multilabel_margin_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::multilabel_margin_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossForwardFn = fn(
@@ -196,17 +224,21 @@ pub mod op {
     pub static MULTILABEL_MARGIN_LOSS_FORWARD: Op<MultilabelMarginLossForwardFn> = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss_forward",
         schema: "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::multilabel_margin_loss_forward")?;
-            let (r0, r1) = ops::multilabel_margin_loss_forward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::multilabel_margin_loss_forward",
+            |a, results| {
+                let (r0, r1) = ops::multilabel_margin_loss_forward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossForwardOutputFn = fn(
@@ -222,19 +254,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss_forward.output",
         schema: "multilabel_margin_loss_forward.output(Tensor self, Tensor target, int reduction, *, Tensor(a!) output, Tensor(b!) is_target) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::multilabel_margin_loss_forward")?;
-            let (r0, r1) = ops::multilabel_margin_loss_forward_output(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::multilabel_margin_loss_forward",
+            |a, results| {
+                let (r0, r1) = ops::multilabel_margin_loss_forward_output(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossBackwardFn = fn(
@@ -248,21 +284,25 @@ pub mod op {
     pub static MULTILABEL_MARGIN_LOSS_BACKWARD: Op<MultilabelMarginLossBackwardFn> = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss_backward",
         schema: "multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::multilabel_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::multilabel_margin_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::multilabel_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::multilabel_margin_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultilabelMarginLossBackwardGradInputFn = fn(
@@ -279,22 +319,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::multilabel_margin_loss_backward.grad_input",
         schema: "multilabel_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::multilabel_margin_loss_backward")?;
-            stack
-                .push(
-                    ops::multilabel_margin_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::multilabel_margin_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::multilabel_margin_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

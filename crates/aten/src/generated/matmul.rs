@@ -15,22 +15,31 @@ pub mod op {
     pub static MM: Op<MmFn> = Op::new(OpInfo {
         name: "aten::mm",
         schema: "mm(Tensor self, Tensor mat2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mm")?;
-            stack.push(ops::mm(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mm",
+            |a, results| {
+                results.push(ops::mm(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type MmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MM_OUT: Op<MmOutFn> = Op::new(OpInfo {
         name: "aten::mm.out",
         schema: "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mm")?;
-            stack.push(ops::mm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mm",
+            |a, results| {
+                results
+                    .push(ops::mm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddmmFn = fn(
@@ -44,21 +53,25 @@ pub mod op {
     pub static ADDMM: Op<AddmmFn> = Op::new(OpInfo {
         name: "aten::addmm",
         schema: "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addmm")?;
-            stack
-                .push(
-                    ops::addmm(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmm(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AddmmFn_ = fn(
@@ -72,21 +85,25 @@ pub mod op {
     pub static ADDMM_: Op<AddmmFn_> = Op::new(OpInfo {
         name: "aten::addmm_",
         schema: "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addmm_")?;
-            stack
-                .push(
-                    ops::addmm_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addmm_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmm_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddmmOutFn = fn(
@@ -101,44 +118,59 @@ pub mod op {
     pub static ADDMM_OUT: Op<AddmmOutFn> = Op::new(OpInfo {
         name: "aten::addmm.out",
         schema: "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::addmm")?;
-            stack
-                .push(
-                    ops::addmm_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::addmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmm_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BmmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BMM: Op<BmmFn> = Op::new(OpInfo {
         name: "aten::bmm",
         schema: "bmm(Tensor self, Tensor mat2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bmm")?;
-            stack.push(ops::bmm(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bmm",
+            |a, results| {
+                results.push(ops::bmm(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type BmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static BMM_OUT: Op<BmmOutFn> = Op::new(OpInfo {
         name: "aten::bmm.out",
         schema: "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bmm")?;
-            stack.push(ops::bmm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::bmm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BaddbmmFn = fn(
@@ -152,21 +184,25 @@ pub mod op {
     pub static BADDBMM: Op<BaddbmmFn> = Op::new(OpInfo {
         name: "aten::baddbmm",
         schema: "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::baddbmm")?;
-            stack
-                .push(
-                    ops::baddbmm(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::baddbmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::baddbmm(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BaddbmmFn_ = fn(
@@ -180,21 +216,25 @@ pub mod op {
     pub static BADDBMM_: Op<BaddbmmFn_> = Op::new(OpInfo {
         name: "aten::baddbmm_",
         schema: "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::baddbmm_")?;
-            stack
-                .push(
-                    ops::baddbmm_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::baddbmm_",
+            |a, results| {
+                results
+                    .push(
+                        ops::baddbmm_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BaddbmmOutFn = fn(
@@ -209,22 +249,26 @@ pub mod op {
     pub static BADDBMM_OUT: Op<BaddbmmOutFn> = Op::new(OpInfo {
         name: "aten::baddbmm.out",
         schema: "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::baddbmm")?;
-            stack
-                .push(
-                    ops::baddbmm_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::baddbmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::baddbmm_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddbmmFn = fn(
@@ -238,21 +282,25 @@ pub mod op {
     pub static ADDBMM: Op<AddbmmFn> = Op::new(OpInfo {
         name: "aten::addbmm",
         schema: "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addbmm")?;
-            stack
-                .push(
-                    ops::addbmm(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addbmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::addbmm(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddbmmFn_ = fn(
@@ -266,21 +314,25 @@ pub mod op {
     pub static ADDBMM_: Op<AddbmmFn_> = Op::new(OpInfo {
         name: "aten::addbmm_",
         schema: "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addbmm_")?;
-            stack
-                .push(
-                    ops::addbmm_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addbmm_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addbmm_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddbmmOutFn = fn(
@@ -295,44 +347,57 @@ pub mod op {
     pub static ADDBMM_OUT: Op<AddbmmOutFn> = Op::new(OpInfo {
         name: "aten::addbmm.out",
         schema: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::addbmm")?;
-            stack
-                .push(
-                    ops::addbmm_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::addbmm",
+            |a, results| {
+                results
+                    .push(
+                        ops::addbmm_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MvFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MV: Op<MvFn> = Op::new(OpInfo {
         name: "aten::mv",
         schema: "mv(Tensor self, Tensor vec) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mv")?;
-            stack.push(ops::mv(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mv",
+            |a, results| {
+                results.push(ops::mv(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MV_OUT: Op<MvOutFn> = Op::new(OpInfo {
         name: "aten::mv.out",
         schema: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mv")?;
-            stack.push(ops::mv_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mv",
+            |a, results| {
+                results
+                    .push(ops::mv_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddmvFn = fn(
@@ -346,21 +411,25 @@ pub mod op {
     pub static ADDMV: Op<AddmvFn> = Op::new(OpInfo {
         name: "aten::addmv",
         schema: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addmv")?;
-            stack
-                .push(
-                    ops::addmv(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addmv",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmv(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddmvFn_ = fn(
@@ -374,21 +443,25 @@ pub mod op {
     pub static ADDMV_: Op<AddmvFn_> = Op::new(OpInfo {
         name: "aten::addmv_",
         schema: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addmv_")?;
-            stack
-                .push(
-                    ops::addmv_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addmv_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmv_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddmvOutFn = fn(
@@ -403,66 +476,92 @@ pub mod op {
     pub static ADDMV_OUT: Op<AddmvOutFn> = Op::new(OpInfo {
         name: "aten::addmv.out",
         schema: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::addmv")?;
-            stack
-                .push(
-                    ops::addmv_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::addmv",
+            |a, results| {
+                results
+                    .push(
+                        ops::addmv_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static DOT: Op<DotFn> = Op::new(OpInfo {
         name: "aten::dot",
         schema: "dot(Tensor self, Tensor tensor) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::dot")?;
-            stack.push(ops::dot(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::dot",
+            |a, results| {
+                results.push(ops::dot(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static DOT_OUT: Op<DotOutFn> = Op::new(OpInfo {
         name: "aten::dot.out",
         schema: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::dot")?;
-            stack.push(ops::dot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::dot",
+            |a, results| {
+                results
+                    .push(
+                        ops::dot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VdotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static VDOT: Op<VdotFn> = Op::new(OpInfo {
         name: "aten::vdot",
         schema: "vdot(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::vdot")?;
-            stack.push(ops::vdot(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::vdot",
+            |a, results| {
+                results.push(ops::vdot(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static VDOT_OUT: Op<VdotOutFn> = Op::new(OpInfo {
         name: "aten::vdot.out",
         schema: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::vdot")?;
-            stack.push(ops::vdot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::vdot",
+            |a, results| {
+                results
+                    .push(
+                        ops::vdot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddrFn = fn(
@@ -476,21 +575,25 @@ pub mod op {
     pub static ADDR: Op<AddrFn> = Op::new(OpInfo {
         name: "aten::addr",
         schema: "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addr")?;
-            stack
-                .push(
-                    ops::addr(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addr",
+            |a, results| {
+                results
+                    .push(
+                        ops::addr(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddrFn_ = fn(
@@ -504,21 +607,25 @@ pub mod op {
     pub static ADDR_: Op<AddrFn_> = Op::new(OpInfo {
         name: "aten::addr_",
         schema: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addr_")?;
-            stack
-                .push(
-                    ops::addr_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addr_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addr_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AddrOutFn = fn(
@@ -533,100 +640,140 @@ pub mod op {
     pub static ADDR_OUT: Op<AddrOutFn> = Op::new(OpInfo {
         name: "aten::addr.out",
         schema: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::addr")?;
-            stack
-                .push(
-                    ops::addr_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.scalar(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::addr",
+            |a, results| {
+                results
+                    .push(
+                        ops::addr_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.scalar(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OuterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static OUTER: Op<OuterFn> = Op::new(OpInfo {
         name: "aten::outer",
         schema: "outer(Tensor self, Tensor vec2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::outer")?;
-            stack.push(ops::outer(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::outer",
+            |a, results| {
+                results.push(ops::outer(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OuterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static OUTER_OUT: Op<OuterOutFn> = Op::new(OpInfo {
         name: "aten::outer.out",
         schema: "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::outer")?;
-            stack.push(ops::outer_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::outer",
+            |a, results| {
+                results
+                    .push(
+                        ops::outer_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GER: Op<GerFn> = Op::new(OpInfo {
         name: "aten::ger",
         schema: "ger(Tensor self, Tensor vec2) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ger")?;
-            stack.push(ops::ger(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ger",
+            |a, results| {
+                results.push(ops::ger(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static GER_OUT: Op<GerOutFn> = Op::new(OpInfo {
         name: "aten::ger.out",
         schema: "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ger")?;
-            stack.push(ops::ger_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ger",
+            |a, results| {
+                results
+                    .push(
+                        ops::ger_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MATMUL: Op<MatmulFn> = Op::new(OpInfo {
         name: "aten::matmul",
         schema: "matmul(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::matmul")?;
-            stack.push(ops::matmul(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::matmul",
+            |a, results| {
+                results.push(ops::matmul(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MatmulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MATMUL_OUT: Op<MatmulOutFn> = Op::new(OpInfo {
         name: "aten::matmul.out",
         schema: "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::matmul")?;
-            stack
-                .push(ops::matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::matmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LINALG_MATMUL: Op<LinalgMatmulFn> = Op::new(OpInfo {
         name: "aten::linalg_matmul",
         schema: "linalg_matmul(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::linalg_matmul")?;
-            stack.push(ops::linalg_matmul(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::linalg_matmul",
+            |a, results| {
+                results.push(ops::linalg_matmul(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinalgMatmulOutFn = fn(
@@ -638,15 +785,19 @@ pub mod op {
     pub static LINALG_MATMUL_OUT: Op<LinalgMatmulOutFn> = Op::new(OpInfo {
         name: "aten::linalg_matmul.out",
         schema: "linalg_matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linalg_matmul")?;
-            stack
-                .push(
-                    ops::linalg_matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linalg_matmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_matmul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinearFn = fn(
@@ -658,12 +809,18 @@ pub mod op {
     pub static LINEAR: Op<LinearFn> = Op::new(OpInfo {
         name: "aten::linear",
         schema: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::linear")?;
-            stack
-                .push(ops::linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::linear",
+            |a, results| {
+                results
+                    .push(
+                        ops::linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinearOutFn = fn(
@@ -676,42 +833,57 @@ pub mod op {
     pub static LINEAR_OUT: Op<LinearOutFn> = Op::new(OpInfo {
         name: "aten::linear.out",
         schema: "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linear")?;
-            stack
-                .push(
-                    ops::linear_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linear",
+            |a, results| {
+                results
+                    .push(
+                        ops::linear_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type InnerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static INNER: Op<InnerFn> = Op::new(OpInfo {
         name: "aten::inner",
         schema: "inner(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::inner")?;
-            stack.push(ops::inner(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::inner",
+            |a, results| {
+                results.push(ops::inner(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type InnerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static INNER_OUT: Op<InnerOutFn> = Op::new(OpInfo {
         name: "aten::inner.out",
         schema: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::inner")?;
-            stack.push(ops::inner_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::inner",
+            |a, results| {
+                results
+                    .push(
+                        ops::inner_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TensordotFn = fn(
@@ -724,20 +896,24 @@ pub mod op {
     pub static TENSORDOT: Op<TensordotFn> = Op::new(OpInfo {
         name: "aten::tensordot",
         schema: "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::tensordot")?;
-            stack
-                .push(
-                    ops::tensordot(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                            &a.int_list(3, 0)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::tensordot",
+            |a, results| {
+                results
+                    .push(
+                        ops::tensordot(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                                &a.int_list(3, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TensordotOutFn = fn(
@@ -751,43 +927,58 @@ pub mod op {
     pub static TENSORDOT_OUT: Op<TensordotOutFn> = Op::new(OpInfo {
         name: "aten::tensordot.out",
         schema: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::tensordot")?;
-            stack
-                .push(
-                    ops::tensordot_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                            &a.int_list(3, 0)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::tensordot",
+            |a, results| {
+                results
+                    .push(
+                        ops::tensordot_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                                &a.int_list(3, 0)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KronFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static KRON: Op<KronFn> = Op::new(OpInfo {
         name: "aten::kron",
         schema: "kron(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::kron")?;
-            stack.push(ops::kron(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::kron",
+            |a, results| {
+                results.push(ops::kron(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KronOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static KRON_OUT: Op<KronOutFn> = Op::new(OpInfo {
         name: "aten::kron.out",
         schema: "kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::kron")?;
-            stack.push(ops::kron_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::kron",
+            |a, results| {
+                results
+                    .push(
+                        ops::kron_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -29,24 +29,28 @@ pub mod op {
     pub static _FUSED_SGD_: Op<_FusedSgdFn_> = Op::new(OpInfo {
         name: "aten::_fused_sgd_",
         schema: "_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, float lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 12, "aten::_fused_sgd_")?;
-            ops::_fused_sgd_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.float(3)?,
-                a.float(4)?,
-                a.float(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-                a.bool(9)?,
-                a.opt_tensor(10)?,
-                a.opt_tensor(11)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            12,
+            "aten::_fused_sgd_",
+            |a, _| {
+                ops::_fused_sgd_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.float(3)?,
+                    a.float(4)?,
+                    a.float(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                    a.bool(9)?,
+                    a.opt_tensor(10)?,
+                    a.opt_tensor(11)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FusedAdamFn_ = fn(
@@ -70,27 +74,31 @@ pub mod op {
     pub static _FUSED_ADAM_: Op<_FusedAdamFn_> = Op::new(OpInfo {
         name: "aten::_fused_adam_",
         schema: "_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 15, "aten::_fused_adam_")?;
-            ops::_fused_adam_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.tensor_list(3)?,
-                &a.tensor_list(4)?,
-                &a.tensor_list(5)?,
-                a.float(6)?,
-                a.float(7)?,
-                a.float(8)?,
-                a.float(9)?,
-                a.float(10)?,
-                a.bool(11)?,
-                a.bool(12)?,
-                a.opt_tensor(13)?,
-                a.opt_tensor(14)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            15,
+            "aten::_fused_adam_",
+            |a, _| {
+                ops::_fused_adam_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.tensor_list(3)?,
+                    &a.tensor_list(4)?,
+                    &a.tensor_list(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                    a.float(8)?,
+                    a.float(9)?,
+                    a.float(10)?,
+                    a.bool(11)?,
+                    a.bool(12)?,
+                    a.opt_tensor(13)?,
+                    a.opt_tensor(14)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _FusedAdamwFn_ = fn(
@@ -114,27 +122,31 @@ pub mod op {
     pub static _FUSED_ADAMW_: Op<_FusedAdamwFn_> = Op::new(OpInfo {
         name: "aten::_fused_adamw_",
         schema: "_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 15, "aten::_fused_adamw_")?;
-            ops::_fused_adamw_(
-                &a.tensor_list(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                &a.tensor_list(3)?,
-                &a.tensor_list(4)?,
-                &a.tensor_list(5)?,
-                a.float(6)?,
-                a.float(7)?,
-                a.float(8)?,
-                a.float(9)?,
-                a.float(10)?,
-                a.bool(11)?,
-                a.bool(12)?,
-                a.opt_tensor(13)?,
-                a.opt_tensor(14)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            15,
+            "aten::_fused_adamw_",
+            |a, _| {
+                ops::_fused_adamw_(
+                    &a.tensor_list(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    &a.tensor_list(3)?,
+                    &a.tensor_list(4)?,
+                    &a.tensor_list(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                    a.float(8)?,
+                    a.float(9)?,
+                    a.float(10)?,
+                    a.bool(11)?,
+                    a.bool(12)?,
+                    a.opt_tensor(13)?,
+                    a.opt_tensor(14)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -20,15 +20,23 @@ pub mod op {
     pub static CONSTANT_PAD_ND: Op<ConstantPadNdFn> = Op::new(OpInfo {
         name: "aten::constant_pad_nd",
         schema: "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::constant_pad_nd")?;
-            stack
-                .push(
-                    ops::constant_pad_nd(a.tensor(0)?, &a.int_list(1, 0)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::constant_pad_nd",
+            |a, results| {
+                results
+                    .push(
+                        ops::constant_pad_nd(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ConstantPadNdOutFn = fn(
@@ -41,31 +49,42 @@ pub mod op {
     pub static CONSTANT_PAD_ND_OUT: Op<ConstantPadNdOutFn> = Op::new(OpInfo {
         name: "aten::constant_pad_nd.out",
         schema: "constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::constant_pad_nd")?;
-            stack
-                .push(
-                    ops::constant_pad_nd_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::constant_pad_nd",
+            |a, results| {
+                results
+                    .push(
+                        ops::constant_pad_nd_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REFLECTION_PAD1D: Op<ReflectionPad1dFn> = Op::new(OpInfo {
         name: "aten::reflection_pad1d",
         schema: "reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reflection_pad1d")?;
-            stack.push(ops::reflection_pad1d(a.tensor(0)?, &a.int_list(1, 2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reflection_pad1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad1d(a.tensor(0)?, &a.int_list(1, 2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ReflectionPad1dOutFn = fn(
@@ -77,19 +96,23 @@ pub mod op {
     pub static REFLECTION_PAD1D_OUT: Op<ReflectionPad1dOutFn> = Op::new(OpInfo {
         name: "aten::reflection_pad1d.out",
         schema: "reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad1d")?;
-            stack
-                .push(
-                    ops::reflection_pad1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad1dBackwardFn = fn(
@@ -101,19 +124,23 @@ pub mod op {
     pub static REFLECTION_PAD1D_BACKWARD: Op<ReflectionPad1dBackwardFn> = Op::new(OpInfo {
         name: "aten::reflection_pad1d_backward",
         schema: "reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad1d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad1d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad1d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad1dBackwardGradInputFn = fn(
@@ -128,31 +155,42 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::reflection_pad1d_backward.grad_input",
         schema: "reflection_pad1d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[2] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::reflection_pad1d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad1d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::reflection_pad1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad1d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REFLECTION_PAD2D: Op<ReflectionPad2dFn> = Op::new(OpInfo {
         name: "aten::reflection_pad2d",
         schema: "reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reflection_pad2d")?;
-            stack.push(ops::reflection_pad2d(a.tensor(0)?, &a.int_list(1, 4)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reflection_pad2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad2d(a.tensor(0)?, &a.int_list(1, 4)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ReflectionPad2dOutFn = fn(
@@ -164,19 +202,23 @@ pub mod op {
     pub static REFLECTION_PAD2D_OUT: Op<ReflectionPad2dOutFn> = Op::new(OpInfo {
         name: "aten::reflection_pad2d.out",
         schema: "reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad2d")?;
-            stack
-                .push(
-                    ops::reflection_pad2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 4)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 4)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad2dBackwardFn = fn(
@@ -188,19 +230,23 @@ pub mod op {
     pub static REFLECTION_PAD2D_BACKWARD: Op<ReflectionPad2dBackwardFn> = Op::new(OpInfo {
         name: "aten::reflection_pad2d_backward",
         schema: "reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad2d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad2dBackwardGradInputFn = fn(
@@ -215,31 +261,42 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::reflection_pad2d_backward.grad_input",
         schema: "reflection_pad2d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[4] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::reflection_pad2d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 4)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::reflection_pad2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 4)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REFLECTION_PAD3D: Op<ReflectionPad3dFn> = Op::new(OpInfo {
         name: "aten::reflection_pad3d",
         schema: "reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reflection_pad3d")?;
-            stack.push(ops::reflection_pad3d(a.tensor(0)?, &a.int_list(1, 6)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reflection_pad3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad3d(a.tensor(0)?, &a.int_list(1, 6)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ReflectionPad3dOutFn = fn(
@@ -251,19 +308,23 @@ pub mod op {
     pub static REFLECTION_PAD3D_OUT: Op<ReflectionPad3dOutFn> = Op::new(OpInfo {
         name: "aten::reflection_pad3d.out",
         schema: "reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad3d")?;
-            stack
-                .push(
-                    ops::reflection_pad3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 6)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 6)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad3dBackwardFn = fn(
@@ -275,19 +336,23 @@ pub mod op {
     pub static REFLECTION_PAD3D_BACKWARD: Op<ReflectionPad3dBackwardFn> = Op::new(OpInfo {
         name: "aten::reflection_pad3d_backward",
         schema: "reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::reflection_pad3d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad3d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::reflection_pad3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad3d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReflectionPad3dBackwardGradInputFn = fn(
@@ -302,31 +367,42 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::reflection_pad3d_backward.grad_input",
         schema: "reflection_pad3d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[6] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::reflection_pad3d_backward")?;
-            stack
-                .push(
-                    ops::reflection_pad3d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 6)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::reflection_pad3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::reflection_pad3d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 6)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REPLICATION_PAD1D: Op<ReplicationPad1dFn> = Op::new(OpInfo {
         name: "aten::replication_pad1d",
         schema: "replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::replication_pad1d")?;
-            stack.push(ops::replication_pad1d(a.tensor(0)?, &a.int_list(1, 2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::replication_pad1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad1d(a.tensor(0)?, &a.int_list(1, 2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad1dOutFn = fn(
@@ -338,19 +414,23 @@ pub mod op {
     pub static REPLICATION_PAD1D_OUT: Op<ReplicationPad1dOutFn> = Op::new(OpInfo {
         name: "aten::replication_pad1d.out",
         schema: "replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad1d")?;
-            stack
-                .push(
-                    ops::replication_pad1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad1dBackwardFn = fn(
@@ -362,19 +442,23 @@ pub mod op {
     pub static REPLICATION_PAD1D_BACKWARD: Op<ReplicationPad1dBackwardFn> = Op::new(OpInfo {
         name: "aten::replication_pad1d_backward",
         schema: "replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad1d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad1d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad1d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad1dBackwardGradInputFn = fn(
@@ -389,31 +473,42 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::replication_pad1d_backward.grad_input",
         schema: "replication_pad1d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[2] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::replication_pad1d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad1d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::replication_pad1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad1d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REPLICATION_PAD2D: Op<ReplicationPad2dFn> = Op::new(OpInfo {
         name: "aten::replication_pad2d",
         schema: "replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::replication_pad2d")?;
-            stack.push(ops::replication_pad2d(a.tensor(0)?, &a.int_list(1, 4)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::replication_pad2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad2d(a.tensor(0)?, &a.int_list(1, 4)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ReplicationPad2dOutFn = fn(
@@ -425,19 +520,23 @@ pub mod op {
     pub static REPLICATION_PAD2D_OUT: Op<ReplicationPad2dOutFn> = Op::new(OpInfo {
         name: "aten::replication_pad2d.out",
         schema: "replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad2d")?;
-            stack
-                .push(
-                    ops::replication_pad2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 4)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 4)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad2dBackwardFn = fn(
@@ -449,19 +548,23 @@ pub mod op {
     pub static REPLICATION_PAD2D_BACKWARD: Op<ReplicationPad2dBackwardFn> = Op::new(OpInfo {
         name: "aten::replication_pad2d_backward",
         schema: "replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad2d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad2dBackwardGradInputFn = fn(
@@ -476,31 +579,42 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::replication_pad2d_backward.grad_input",
         schema: "replication_pad2d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[4] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::replication_pad2d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 4)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::replication_pad2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 4)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static REPLICATION_PAD3D: Op<ReplicationPad3dFn> = Op::new(OpInfo {
         name: "aten::replication_pad3d",
         schema: "replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::replication_pad3d")?;
-            stack.push(ops::replication_pad3d(a.tensor(0)?, &a.int_list(1, 6)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::replication_pad3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad3d(a.tensor(0)?, &a.int_list(1, 6)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ReplicationPad3dOutFn = fn(
@@ -512,19 +626,23 @@ pub mod op {
     pub static REPLICATION_PAD3D_OUT: Op<ReplicationPad3dOutFn> = Op::new(OpInfo {
         name: "aten::replication_pad3d.out",
         schema: "replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad3d")?;
-            stack
-                .push(
-                    ops::replication_pad3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 6)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 6)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad3dBackwardFn = fn(
@@ -536,19 +654,23 @@ pub mod op {
     pub static REPLICATION_PAD3D_BACKWARD: Op<ReplicationPad3dBackwardFn> = Op::new(OpInfo {
         name: "aten::replication_pad3d_backward",
         schema: "replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::replication_pad3d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad3d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::replication_pad3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad3d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReplicationPad3dBackwardGradInputFn = fn(
@@ -563,31 +685,40 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::replication_pad3d_backward.grad_input",
         schema: "replication_pad3d_backward.grad_input(Tensor grad_output, Tensor self, SymInt[6] padding, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::replication_pad3d_backward")?;
-            stack
-                .push(
-                    ops::replication_pad3d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 6)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::replication_pad3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::replication_pad3d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 6)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PadCircularFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static _PAD_CIRCULAR: Op<_PadCircularFn> = Op::new(OpInfo {
         name: "aten::_pad_circular",
         schema: "_pad_circular(Tensor self, SymInt[] pad) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_pad_circular")?;
-            stack.push(ops::_pad_circular(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_pad_circular",
+            |a, results| {
+                results
+                    .push(ops::_pad_circular(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PadEnumFn = fn(
@@ -600,20 +731,24 @@ pub mod op {
     pub static _PAD_ENUM: Op<_PadEnumFn> = Op::new(OpInfo {
         name: "aten::_pad_enum",
         schema: "_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_pad_enum")?;
-            stack
-                .push(
-                    ops::_pad_enum(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_pad_enum",
+            |a, results| {
+                results
+                    .push(
+                        ops::_pad_enum(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PadFn = fn(
@@ -626,20 +761,24 @@ pub mod op {
     pub static PAD: Op<PadFn> = Op::new(OpInfo {
         name: "aten::pad",
         schema: "pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::pad")?;
-            stack
-                .push(
-                    ops::pad(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.str(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::pad",
+            |a, results| {
+                results
+                    .push(
+                        ops::pad(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.str(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,36 +15,49 @@ pub mod op {
     pub static PIXEL_SHUFFLE: Op<PixelShuffleFn> = Op::new(OpInfo {
         name: "aten::pixel_shuffle",
         schema: "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pixel_shuffle")?;
-            stack.push(ops::pixel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pixel_shuffle",
+            |a, results| {
+                results.push(ops::pixel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PixelShuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static PIXEL_SHUFFLE_OUT: Op<PixelShuffleOutFn> = Op::new(OpInfo {
         name: "aten::pixel_shuffle.out",
         schema: "pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::pixel_shuffle")?;
-            stack
-                .push(
-                    ops::pixel_shuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::pixel_shuffle",
+            |a, results| {
+                results
+                    .push(
+                        ops::pixel_shuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PixelUnshuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static PIXEL_UNSHUFFLE: Op<PixelUnshuffleFn> = Op::new(OpInfo {
         name: "aten::pixel_unshuffle",
         schema: "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pixel_unshuffle")?;
-            stack.push(ops::pixel_unshuffle(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pixel_unshuffle",
+            |a, results| {
+                results.push(ops::pixel_unshuffle(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PixelUnshuffleOutFn = fn(
@@ -56,26 +69,34 @@ pub mod op {
     pub static PIXEL_UNSHUFFLE_OUT: Op<PixelUnshuffleOutFn> = Op::new(OpInfo {
         name: "aten::pixel_unshuffle.out",
         schema: "pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::pixel_unshuffle")?;
-            stack
-                .push(
-                    ops::pixel_unshuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::pixel_unshuffle",
+            |a, results| {
+                results
+                    .push(
+                        ops::pixel_unshuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static CHANNEL_SHUFFLE: Op<ChannelShuffleFn> = Op::new(OpInfo {
         name: "aten::channel_shuffle",
         schema: "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::channel_shuffle")?;
-            stack.push(ops::channel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::channel_shuffle",
+            |a, results| {
+                results.push(ops::channel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ChannelShuffleOutFn = fn(
@@ -87,26 +108,35 @@ pub mod op {
     pub static CHANNEL_SHUFFLE_OUT: Op<ChannelShuffleOutFn> = Op::new(OpInfo {
         name: "aten::channel_shuffle.out",
         schema: "channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::channel_shuffle")?;
-            stack
-                .push(
-                    ops::channel_shuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::channel_shuffle",
+            |a, results| {
+                results
+                    .push(
+                        ops::channel_shuffle_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NativeChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static NATIVE_CHANNEL_SHUFFLE: Op<NativeChannelShuffleFn> = Op::new(OpInfo {
         name: "aten::native_channel_shuffle",
         schema: "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::native_channel_shuffle")?;
-            stack.push(ops::native_channel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::native_channel_shuffle",
+            |a, results| {
+                results
+                    .push(ops::native_channel_shuffle(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Im2colFn = fn(
@@ -120,21 +150,25 @@ pub mod op {
     pub static IM2COL: Op<Im2colFn> = Op::new(OpInfo {
         name: "aten::im2col",
         schema: "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::im2col")?;
-            stack
-                .push(
-                    ops::im2col(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::im2col",
+            |a, results| {
+                results
+                    .push(
+                        ops::im2col(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Im2colOutFn = fn(
@@ -149,22 +183,26 @@ pub mod op {
     pub static IM2COL_OUT: Op<Im2colOutFn> = Op::new(OpInfo {
         name: "aten::im2col.out",
         schema: "im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::im2col")?;
-            stack
-                .push(
-                    ops::im2col_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::im2col",
+            |a, results| {
+                results
+                    .push(
+                        ops::im2col_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Col2imFn = fn(
@@ -179,22 +217,26 @@ pub mod op {
     pub static COL2IM: Op<Col2imFn> = Op::new(OpInfo {
         name: "aten::col2im",
         schema: "col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::col2im")?;
-            stack
-                .push(
-                    ops::col2im(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::col2im",
+            |a, results| {
+                results
+                    .push(
+                        ops::col2im(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type Col2imOutFn = fn(
@@ -210,23 +252,27 @@ pub mod op {
     pub static COL2IM_OUT: Op<Col2imOutFn> = Op::new(OpInfo {
         name: "aten::col2im.out",
         schema: "col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::col2im")?;
-            stack
-                .push(
-                    ops::col2im_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::col2im",
+            |a, results| {
+                results
+                    .push(
+                        ops::col2im_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,705 +15,968 @@ pub mod op {
     pub static _CONJ_PHYSICAL: Op<_ConjPhysicalFn> = Op::new(OpInfo {
         name: "aten::_conj_physical",
         schema: "_conj_physical(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::_conj_physical")?;
-            stack.push(ops::_conj_physical(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::_conj_physical",
+            |a, results| {
+                results.push(ops::_conj_physical(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type _ConjPhysicalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static _CONJ_PHYSICAL_OUT: Op<_ConjPhysicalOutFn> = Op::new(OpInfo {
         name: "aten::_conj_physical.out",
         schema: "_conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_conj_physical")?;
-            stack.push(ops::_conj_physical_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_conj_physical",
+            |a, results| {
+                results
+                    .push(ops::_conj_physical_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ExpFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXP: Op<ExpFn> = Op::new(OpInfo {
         name: "aten::exp",
         schema: "exp(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp")?;
-            stack.push(ops::exp(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::exp",
+            |a, results| {
+                results.push(ops::exp(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ExpFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static EXP_: Op<ExpFn_> = Op::new(OpInfo {
         name: "aten::exp_",
         schema: "exp_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp_")?;
-            stack.push(ops::exp_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::exp_",
+            |a, results| {
+                results.push(ops::exp_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ExpOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static EXP_OUT: Op<ExpOutFn> = Op::new(OpInfo {
         name: "aten::exp.out",
         schema: "exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::exp")?;
-            stack.push(ops::exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::exp",
+            |a, results| {
+                results.push(ops::exp_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG: Op<LogFn> = Op::new(OpInfo {
         name: "aten::log",
         schema: "log(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log")?;
-            stack.push(ops::log(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log",
+            |a, results| {
+                results.push(ops::log(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LogFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LOG_: Op<LogFn_> = Op::new(OpInfo {
         name: "aten::log_",
         schema: "log_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log_")?;
-            stack.push(ops::log_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log_",
+            |a, results| {
+                results.push(ops::log_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOG_OUT: Op<LogOutFn> = Op::new(OpInfo {
         name: "aten::log.out",
         schema: "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::log")?;
-            stack.push(ops::log_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::log",
+            |a, results| {
+                results.push(ops::log_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SQRT: Op<SqrtFn> = Op::new(OpInfo {
         name: "aten::sqrt",
         schema: "sqrt(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sqrt")?;
-            stack.push(ops::sqrt(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sqrt",
+            |a, results| {
+                results.push(ops::sqrt(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SqrtFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SQRT_: Op<SqrtFn_> = Op::new(OpInfo {
         name: "aten::sqrt_",
         schema: "sqrt_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sqrt_")?;
-            stack.push(ops::sqrt_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sqrt_",
+            |a, results| {
+                results.push(ops::sqrt_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SQRT_OUT: Op<SqrtOutFn> = Op::new(OpInfo {
         name: "aten::sqrt.out",
         schema: "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sqrt")?;
-            stack.push(ops::sqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sqrt",
+            |a, results| {
+                results.push(ops::sqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RsqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RSQRT: Op<RsqrtFn> = Op::new(OpInfo {
         name: "aten::rsqrt",
         schema: "rsqrt(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::rsqrt")?;
-            stack.push(ops::rsqrt(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::rsqrt",
+            |a, results| {
+                results.push(ops::rsqrt(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type RsqrtFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static RSQRT_: Op<RsqrtFn_> = Op::new(OpInfo {
         name: "aten::rsqrt_",
         schema: "rsqrt_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::rsqrt_")?;
-            stack.push(ops::rsqrt_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::rsqrt_",
+            |a, results| {
+                results.push(ops::rsqrt_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RsqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static RSQRT_OUT: Op<RsqrtOutFn> = Op::new(OpInfo {
         name: "aten::rsqrt.out",
         schema: "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::rsqrt")?;
-            stack.push(ops::rsqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::rsqrt",
+            |a, results| {
+                results.push(ops::rsqrt_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SIN: Op<SinFn> = Op::new(OpInfo {
         name: "aten::sin",
         schema: "sin(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sin")?;
-            stack.push(ops::sin(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sin",
+            |a, results| {
+                results.push(ops::sin(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SIN_: Op<SinFn_> = Op::new(OpInfo {
         name: "aten::sin_",
         schema: "sin_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sin_")?;
-            stack.push(ops::sin_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sin_",
+            |a, results| {
+                results.push(ops::sin_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SIN_OUT: Op<SinOutFn> = Op::new(OpInfo {
         name: "aten::sin.out",
         schema: "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sin")?;
-            stack.push(ops::sin_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sin",
+            |a, results| {
+                results.push(ops::sin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static COS: Op<CosFn> = Op::new(OpInfo {
         name: "aten::cos",
         schema: "cos(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::cos")?;
-            stack.push(ops::cos(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::cos",
+            |a, results| {
+                results.push(ops::cos(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type CosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static COS_: Op<CosFn_> = Op::new(OpInfo {
         name: "aten::cos_",
         schema: "cos_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::cos_")?;
-            stack.push(ops::cos_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::cos_",
+            |a, results| {
+                results.push(ops::cos_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static COS_OUT: Op<CosOutFn> = Op::new(OpInfo {
         name: "aten::cos.out",
         schema: "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cos")?;
-            stack.push(ops::cos_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cos",
+            |a, results| {
+                results.push(ops::cos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static TANH: Op<TanhFn> = Op::new(OpInfo {
         name: "aten::tanh",
         schema: "tanh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::tanh")?;
-            stack.push(ops::tanh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::tanh",
+            |a, results| {
+                results.push(ops::tanh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type TanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static TANH_: Op<TanhFn_> = Op::new(OpInfo {
         name: "aten::tanh_",
         schema: "tanh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::tanh_")?;
-            stack.push(ops::tanh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::tanh_",
+            |a, results| {
+                results.push(ops::tanh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static TANH_OUT: Op<TanhOutFn> = Op::new(OpInfo {
         name: "aten::tanh.out",
         schema: "tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tanh")?;
-            stack.push(ops::tanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tanh",
+            |a, results| {
+                results.push(ops::tanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SIGMOID: Op<SigmoidFn> = Op::new(OpInfo {
         name: "aten::sigmoid",
         schema: "sigmoid(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sigmoid")?;
-            stack.push(ops::sigmoid(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sigmoid",
+            |a, results| {
+                results.push(ops::sigmoid(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SigmoidFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SIGMOID_: Op<SigmoidFn_> = Op::new(OpInfo {
         name: "aten::sigmoid_",
         schema: "sigmoid_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sigmoid_")?;
-            stack.push(ops::sigmoid_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sigmoid_",
+            |a, results| {
+                results.push(ops::sigmoid_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SIGMOID_OUT: Op<SigmoidOutFn> = Op::new(OpInfo {
         name: "aten::sigmoid.out",
         schema: "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sigmoid")?;
-            stack.push(ops::sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sigmoid",
+            |a, results| {
+                results.push(ops::sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ReciprocalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RECIPROCAL: Op<ReciprocalFn> = Op::new(OpInfo {
         name: "aten::reciprocal",
         schema: "reciprocal(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::reciprocal")?;
-            stack.push(ops::reciprocal(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::reciprocal",
+            |a, results| {
+                results.push(ops::reciprocal(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ReciprocalFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static RECIPROCAL_: Op<ReciprocalFn_> = Op::new(OpInfo {
         name: "aten::reciprocal_",
         schema: "reciprocal_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::reciprocal_")?;
-            stack.push(ops::reciprocal_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::reciprocal_",
+            |a, results| {
+                results.push(ops::reciprocal_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ReciprocalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static RECIPROCAL_OUT: Op<ReciprocalOutFn> = Op::new(OpInfo {
         name: "aten::reciprocal.out",
         schema: "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reciprocal")?;
-            stack.push(ops::reciprocal_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reciprocal",
+            |a, results| {
+                results.push(ops::reciprocal_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ERF: Op<ErfFn> = Op::new(OpInfo {
         name: "aten::erf",
         schema: "erf(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erf")?;
-            stack.push(ops::erf(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erf",
+            |a, results| {
+                results.push(ops::erf(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ErfFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ERF_: Op<ErfFn_> = Op::new(OpInfo {
         name: "aten::erf_",
         schema: "erf_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erf_")?;
-            stack.push(ops::erf_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erf_",
+            |a, results| {
+                results.push(ops::erf_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ERF_OUT: Op<ErfOutFn> = Op::new(OpInfo {
         name: "aten::erf.out",
         schema: "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::erf")?;
-            stack.push(ops::erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::erf",
+            |a, results| {
+                results.push(ops::erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AbsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ABS: Op<AbsFn> = Op::new(OpInfo {
         name: "aten::abs",
         schema: "abs(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::abs")?;
-            stack.push(ops::abs(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::abs",
+            |a, results| {
+                results.push(ops::abs(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AbsFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ABS_: Op<AbsFn_> = Op::new(OpInfo {
         name: "aten::abs_",
         schema: "abs_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::abs_")?;
-            stack.push(ops::abs_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::abs_",
+            |a, results| {
+                results.push(ops::abs_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AbsOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ABS_OUT: Op<AbsOutFn> = Op::new(OpInfo {
         name: "aten::abs.out",
         schema: "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::abs")?;
-            stack.push(ops::abs_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::abs",
+            |a, results| {
+                results.push(ops::abs_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NEG: Op<NegFn> = Op::new(OpInfo {
         name: "aten::neg",
         schema: "neg(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::neg")?;
-            stack.push(ops::neg(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::neg",
+            |a, results| {
+                results.push(ops::neg(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type NegFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static NEG_: Op<NegFn_> = Op::new(OpInfo {
         name: "aten::neg_",
         schema: "neg_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::neg_")?;
-            stack.push(ops::neg_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::neg_",
+            |a, results| {
+                results.push(ops::neg_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NegOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NEG_OUT: Op<NegOutFn> = Op::new(OpInfo {
         name: "aten::neg.out",
         schema: "neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::neg")?;
-            stack.push(ops::neg_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::neg",
+            |a, results| {
+                results.push(ops::neg_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SignFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SIGN: Op<SignFn> = Op::new(OpInfo {
         name: "aten::sign",
         schema: "sign(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sign")?;
-            stack.push(ops::sign(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sign",
+            |a, results| {
+                results.push(ops::sign(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SignFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SIGN_: Op<SignFn_> = Op::new(OpInfo {
         name: "aten::sign_",
         schema: "sign_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sign_")?;
-            stack.push(ops::sign_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sign_",
+            |a, results| {
+                results.push(ops::sign_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SignOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SIGN_OUT: Op<SignOutFn> = Op::new(OpInfo {
         name: "aten::sign.out",
         schema: "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sign")?;
-            stack.push(ops::sign_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sign",
+            |a, results| {
+                results.push(ops::sign_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CeilFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static CEIL: Op<CeilFn> = Op::new(OpInfo {
         name: "aten::ceil",
         schema: "ceil(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::ceil")?;
-            stack.push(ops::ceil(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::ceil",
+            |a, results| {
+                results.push(ops::ceil(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type CeilFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static CEIL_: Op<CeilFn_> = Op::new(OpInfo {
         name: "aten::ceil_",
         schema: "ceil_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::ceil_")?;
-            stack.push(ops::ceil_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::ceil_",
+            |a, results| {
+                results.push(ops::ceil_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CeilOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static CEIL_OUT: Op<CeilOutFn> = Op::new(OpInfo {
         name: "aten::ceil.out",
         schema: "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ceil")?;
-            stack.push(ops::ceil_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ceil",
+            |a, results| {
+                results.push(ops::ceil_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloorFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static FLOOR: Op<FloorFn> = Op::new(OpInfo {
         name: "aten::floor",
         schema: "floor(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::floor")?;
-            stack.push(ops::floor(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::floor",
+            |a, results| {
+                results.push(ops::floor(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type FloorFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static FLOOR_: Op<FloorFn_> = Op::new(OpInfo {
         name: "aten::floor_",
         schema: "floor_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::floor_")?;
-            stack.push(ops::floor_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::floor_",
+            |a, results| {
+                results.push(ops::floor_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloorOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FLOOR_OUT: Op<FloorOutFn> = Op::new(OpInfo {
         name: "aten::floor.out",
         schema: "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::floor")?;
-            stack.push(ops::floor_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::floor",
+            |a, results| {
+                results.push(ops::floor_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RoundFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ROUND: Op<RoundFn> = Op::new(OpInfo {
         name: "aten::round",
         schema: "round(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::round")?;
-            stack.push(ops::round(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::round",
+            |a, results| {
+                results.push(ops::round(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type RoundFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ROUND_: Op<RoundFn_> = Op::new(OpInfo {
         name: "aten::round_",
         schema: "round_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::round_")?;
-            stack.push(ops::round_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::round_",
+            |a, results| {
+                results.push(ops::round_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RoundOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ROUND_OUT: Op<RoundOutFn> = Op::new(OpInfo {
         name: "aten::round.out",
         schema: "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::round")?;
-            stack.push(ops::round_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::round",
+            |a, results| {
+                results.push(ops::round_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TruncFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static TRUNC: Op<TruncFn> = Op::new(OpInfo {
         name: "aten::trunc",
         schema: "trunc(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::trunc")?;
-            stack.push(ops::trunc(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::trunc",
+            |a, results| {
+                results.push(ops::trunc(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type TruncFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static TRUNC_: Op<TruncFn_> = Op::new(OpInfo {
         name: "aten::trunc_",
         schema: "trunc_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::trunc_")?;
-            stack.push(ops::trunc_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::trunc_",
+            |a, results| {
+                results.push(ops::trunc_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TruncOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static TRUNC_OUT: Op<TruncOutFn> = Op::new(OpInfo {
         name: "aten::trunc.out",
         schema: "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::trunc")?;
-            stack.push(ops::trunc_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::trunc",
+            |a, results| {
+                results.push(ops::trunc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RELU: Op<ReluFn> = Op::new(OpInfo {
         name: "aten::relu",
         schema: "relu(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::relu")?;
-            stack.push(ops::relu(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::relu",
+            |a, results| {
+                results.push(ops::relu(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ReluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static RELU_: Op<ReluFn_> = Op::new(OpInfo {
         name: "aten::relu_",
         schema: "relu_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::relu_")?;
-            stack.push(ops::relu_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::relu_",
+            |a, results| {
+                results.push(ops::relu_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ReluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static RELU_OUT: Op<ReluOutFn> = Op::new(OpInfo {
         name: "aten::relu.out",
         schema: "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::relu")?;
-            stack.push(ops::relu_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::relu",
+            |a, results| {
+                results.push(ops::relu_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeluFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
     pub static GELU: Op<GeluFn> = Op::new(OpInfo {
         name: "aten::gelu",
         schema: "gelu(Tensor self, *, str approximate='none') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gelu")?;
-            stack.push(ops::gelu(a.tensor(0)?, a.str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gelu",
+            |a, results| {
+                results.push(ops::gelu(a.tensor(0)?, a.str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type GeluFn_ = fn(DispatchKeySet, &Tensor, &str) -> Result<()>;
     pub static GELU_: Op<GeluFn_> = Op::new(OpInfo {
         name: "aten::gelu_",
         schema: "gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gelu_")?;
-            stack.push(ops::gelu_(a.tensor(0)?, a.str(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gelu_",
+            |a, results| {
+                results.push(ops::gelu_(a.tensor(0)?, a.str(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeluOutFn = fn(DispatchKeySet, &Tensor, &str, &Tensor) -> Result<()>;
     pub static GELU_OUT: Op<GeluOutFn> = Op::new(OpInfo {
         name: "aten::gelu.out",
         schema: "gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gelu")?;
-            stack.push(ops::gelu_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gelu",
+            |a, results| {
+                results
+                    .push(ops::gelu_out(a.tensor(0)?, a.str(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SiluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SILU: Op<SiluFn> = Op::new(OpInfo {
         name: "aten::silu",
         schema: "silu(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::silu")?;
-            stack.push(ops::silu(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::silu",
+            |a, results| {
+                results.push(ops::silu(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SiluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SILU_: Op<SiluFn_> = Op::new(OpInfo {
         name: "aten::silu_",
         schema: "silu_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::silu_")?;
-            stack.push(ops::silu_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::silu_",
+            |a, results| {
+                results.push(ops::silu_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SiluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SILU_OUT: Op<SiluOutFn> = Op::new(OpInfo {
         name: "aten::silu.out",
         schema: "silu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::silu")?;
-            stack.push(ops::silu_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::silu",
+            |a, results| {
+                results.push(ops::silu_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ThresholdFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
     pub static THRESHOLD: Op<ThresholdFn> = Op::new(OpInfo {
         name: "aten::threshold",
         schema: "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::threshold")?;
-            stack.push(ops::threshold(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::threshold",
+            |a, results| {
+                results
+                    .push(
+                        ops::threshold(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ThresholdFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
     pub static THRESHOLD_: Op<ThresholdFn_> = Op::new(OpInfo {
         name: "aten::threshold_",
         schema: "threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::threshold_")?;
-            stack
-                .push(ops::threshold_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::threshold_",
+            |a, results| {
+                results
+                    .push(
+                        ops::threshold_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ThresholdOutFn = fn(
@@ -726,31 +989,39 @@ pub mod op {
     pub static THRESHOLD_OUT: Op<ThresholdOutFn> = Op::new(OpInfo {
         name: "aten::threshold.out",
         schema: "threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::threshold")?;
-            stack
-                .push(
-                    ops::threshold_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::threshold",
+            |a, results| {
+                results
+                    .push(
+                        ops::threshold_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SigmoidBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SIGMOID_BACKWARD: Op<SigmoidBackwardFn> = Op::new(OpInfo {
         name: "aten::sigmoid_backward",
         schema: "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sigmoid_backward")?;
-            stack.push(ops::sigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sigmoid_backward",
+            |a, results| {
+                results.push(ops::sigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SigmoidBackwardGradInputFn = fn(
@@ -762,30 +1033,38 @@ pub mod op {
     pub static SIGMOID_BACKWARD_GRAD_INPUT: Op<SigmoidBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::sigmoid_backward.grad_input",
         schema: "sigmoid_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sigmoid_backward")?;
-            stack
-                .push(
-                    ops::sigmoid_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sigmoid_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::sigmoid_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanhBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static TANH_BACKWARD: Op<TanhBackwardFn> = Op::new(OpInfo {
         name: "aten::tanh_backward",
         schema: "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tanh_backward")?;
-            stack.push(ops::tanh_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tanh_backward",
+            |a, results| {
+                results.push(ops::tanh_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanhBackwardGradInputFn = fn(
@@ -797,19 +1076,23 @@ pub mod op {
     pub static TANH_BACKWARD_GRAD_INPUT: Op<TanhBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::tanh_backward.grad_input",
         schema: "tanh_backward.grad_input(Tensor grad_output, Tensor output, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::tanh_backward")?;
-            stack
-                .push(
-                    ops::tanh_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::tanh_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::tanh_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeluBackwardFn = fn(
@@ -821,12 +1104,18 @@ pub mod op {
     pub static GELU_BACKWARD: Op<GeluBackwardFn> = Op::new(OpInfo {
         name: "aten::gelu_backward",
         schema: "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gelu_backward")?;
-            stack
-                .push(ops::gelu_backward(a.tensor(0)?, a.tensor(1)?, a.str(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gelu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::gelu_backward(a.tensor(0)?, a.tensor(1)?, a.str(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeluBackwardGradInputFn = fn(
@@ -839,20 +1128,24 @@ pub mod op {
     pub static GELU_BACKWARD_GRAD_INPUT: Op<GeluBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::gelu_backward.grad_input",
         schema: "gelu_backward.grad_input(Tensor grad_output, Tensor self, *, str approximate='none', Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::gelu_backward")?;
-            stack
-                .push(
-                    ops::gelu_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.str(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::gelu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::gelu_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.str(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ThresholdBackwardFn = fn(
@@ -864,15 +1157,23 @@ pub mod op {
     pub static THRESHOLD_BACKWARD: Op<ThresholdBackwardFn> = Op::new(OpInfo {
         name: "aten::threshold_backward",
         schema: "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::threshold_backward")?;
-            stack
-                .push(
-                    ops::threshold_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::threshold_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::threshold_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ThresholdBackwardGradInputFn = fn(
@@ -885,31 +1186,39 @@ pub mod op {
     pub static THRESHOLD_BACKWARD_GRAD_INPUT: Op<ThresholdBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::threshold_backward.grad_input",
         schema: "threshold_backward.grad_input(Tensor grad_output, Tensor self, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::threshold_backward")?;
-            stack
-                .push(
-                    ops::threshold_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::threshold_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::threshold_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SiluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SILU_BACKWARD: Op<SiluBackwardFn> = Op::new(OpInfo {
         name: "aten::silu_backward",
         schema: "silu_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::silu_backward")?;
-            stack.push(ops::silu_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::silu_backward",
+            |a, results| {
+                results.push(ops::silu_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SiluBackwardGradInputFn = fn(
@@ -921,96 +1230,128 @@ pub mod op {
     pub static SILU_BACKWARD_GRAD_INPUT: Op<SiluBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::silu_backward.grad_input",
         schema: "silu_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::silu_backward")?;
-            stack
-                .push(
-                    ops::silu_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::silu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::silu_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsnanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISNAN: Op<IsnanFn> = Op::new(OpInfo {
         name: "aten::isnan",
         schema: "isnan(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isnan")?;
-            stack.push(ops::isnan(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isnan",
+            |a, results| {
+                results.push(ops::isnan(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type IsnanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ISNAN_OUT: Op<IsnanOutFn> = Op::new(OpInfo {
         name: "aten::isnan.out",
         schema: "isnan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::isnan")?;
-            stack.push(ops::isnan_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::isnan",
+            |a, results| {
+                results.push(ops::isnan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOGICAL_NOT: Op<LogicalNotFn> = Op::new(OpInfo {
         name: "aten::logical_not",
         schema: "logical_not(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::logical_not")?;
-            stack.push(ops::logical_not(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::logical_not",
+            |a, results| {
+                results.push(ops::logical_not(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LogicalNotFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LOGICAL_NOT_: Op<LogicalNotFn_> = Op::new(OpInfo {
         name: "aten::logical_not_",
         schema: "logical_not_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::logical_not_")?;
-            stack.push(ops::logical_not_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::logical_not_",
+            |a, results| {
+                results.push(ops::logical_not_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOGICAL_NOT_OUT: Op<LogicalNotOutFn> = Op::new(OpInfo {
         name: "aten::logical_not.out",
         schema: "logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_not")?;
-            stack.push(ops::logical_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_not",
+            |a, results| {
+                results.push(ops::logical_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalAndFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LOGICAL_AND: Op<LogicalAndFn> = Op::new(OpInfo {
         name: "aten::logical_and",
         schema: "logical_and(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_and")?;
-            stack.push(ops::logical_and(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_and",
+            |a, results| {
+                results.push(ops::logical_and(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LogicalAndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOGICAL_AND_: Op<LogicalAndFn_> = Op::new(OpInfo {
         name: "aten::logical_and_",
         schema: "logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_and_")?;
-            stack.push(ops::logical_and_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_and_",
+            |a, results| {
+                results.push(ops::logical_and_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalAndOutFn = fn(
@@ -1022,37 +1363,49 @@ pub mod op {
     pub static LOGICAL_AND_OUT: Op<LogicalAndOutFn> = Op::new(OpInfo {
         name: "aten::logical_and.out",
         schema: "logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logical_and")?;
-            stack
-                .push(
-                    ops::logical_and_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logical_and",
+            |a, results| {
+                results
+                    .push(
+                        ops::logical_and_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LOGICAL_OR: Op<LogicalOrFn> = Op::new(OpInfo {
         name: "aten::logical_or",
         schema: "logical_or(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_or")?;
-            stack.push(ops::logical_or(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_or",
+            |a, results| {
+                results.push(ops::logical_or(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LogicalOrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOGICAL_OR_: Op<LogicalOrFn_> = Op::new(OpInfo {
         name: "aten::logical_or_",
         schema: "logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_or_")?;
-            stack.push(ops::logical_or_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_or_",
+            |a, results| {
+                results.push(ops::logical_or_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalOrOutFn = fn(
@@ -1064,501 +1417,683 @@ pub mod op {
     pub static LOGICAL_OR_OUT: Op<LogicalOrOutFn> = Op::new(OpInfo {
         name: "aten::logical_or.out",
         schema: "logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logical_or")?;
-            stack
-                .push(
-                    ops::logical_or_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logical_or",
+            |a, results| {
+                results
+                    .push(
+                        ops::logical_or_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseNotFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static BITWISE_NOT: Op<BitwiseNotFn> = Op::new(OpInfo {
         name: "aten::bitwise_not",
         schema: "bitwise_not(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::bitwise_not")?;
-            stack.push(ops::bitwise_not(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::bitwise_not",
+            |a, results| {
+                results.push(ops::bitwise_not(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseNotFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static BITWISE_NOT_: Op<BitwiseNotFn_> = Op::new(OpInfo {
         name: "aten::bitwise_not_",
         schema: "bitwise_not_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::bitwise_not_")?;
-            stack.push(ops::bitwise_not_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::bitwise_not_",
+            |a, results| {
+                results.push(ops::bitwise_not_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseNotOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_NOT_OUT: Op<BitwiseNotOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_not.out",
         schema: "bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_not")?;
-            stack.push(ops::bitwise_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_not",
+            |a, results| {
+                results.push(ops::bitwise_not_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EqFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static EQ: Op<EqFn> = Op::new(OpInfo {
         name: "aten::eq.Tensor",
         schema: "eq.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq")?;
-            stack.push(ops::eq(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::eq",
+            |a, results| {
+                results.push(ops::eq(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type EqFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static EQ_: Op<EqFn_> = Op::new(OpInfo {
         name: "aten::eq_.Tensor",
         schema: "eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq_")?;
-            stack.push(ops::eq_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::eq_",
+            |a, results| {
+                results.push(ops::eq_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EqTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static EQ_TENSOR_OUT: Op<EqTensorOutFn> = Op::new(OpInfo {
         name: "aten::eq.Tensor_out",
         schema: "eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::eq")?;
-            stack
-                .push(
-                    ops::eq_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::eq",
+            |a, results| {
+                results
+                    .push(
+                        ops::eq_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EqScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static EQ_SCALAR: Op<EqScalarFn> = Op::new(OpInfo {
         name: "aten::eq.Scalar",
         schema: "eq.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq")?;
-            stack.push(ops::eq_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::eq",
+            |a, results| {
+                results.push(ops::eq_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type EqScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static EQ_SCALAR_: Op<EqScalarFn_> = Op::new(OpInfo {
         name: "aten::eq_.Scalar",
         schema: "eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eq_")?;
-            stack.push(ops::eq_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::eq_",
+            |a, results| {
+                results.push(ops::eq_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EqScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static EQ_SCALAR_OUT: Op<EqScalarOutFn> = Op::new(OpInfo {
         name: "aten::eq.Scalar_out",
         schema: "eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::eq")?;
-            stack
-                .push(
-                    ops::eq_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::eq",
+            |a, results| {
+                results
+                    .push(
+                        ops::eq_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static NE: Op<NeFn> = Op::new(OpInfo {
         name: "aten::ne.Tensor",
         schema: "ne.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ne")?;
-            stack.push(ops::ne(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ne",
+            |a, results| {
+                results.push(ops::ne(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type NeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NE_: Op<NeFn_> = Op::new(OpInfo {
         name: "aten::ne_.Tensor",
         schema: "ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ne_")?;
-            stack.push(ops::ne_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ne_",
+            |a, results| {
+                results.push(ops::ne_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static NE_TENSOR_OUT: Op<NeTensorOutFn> = Op::new(OpInfo {
         name: "aten::ne.Tensor_out",
         schema: "ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ne")?;
-            stack
-                .push(
-                    ops::ne_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ne",
+            |a, results| {
+                results
+                    .push(
+                        ops::ne_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static NE_SCALAR: Op<NeScalarFn> = Op::new(OpInfo {
         name: "aten::ne.Scalar",
         schema: "ne.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ne")?;
-            stack.push(ops::ne_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ne",
+            |a, results| {
+                results.push(ops::ne_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type NeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static NE_SCALAR_: Op<NeScalarFn_> = Op::new(OpInfo {
         name: "aten::ne_.Scalar",
         schema: "ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ne_")?;
-            stack.push(ops::ne_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ne_",
+            |a, results| {
+                results.push(ops::ne_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static NE_SCALAR_OUT: Op<NeScalarOutFn> = Op::new(OpInfo {
         name: "aten::ne.Scalar_out",
         schema: "ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ne")?;
-            stack
-                .push(
-                    ops::ne_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ne",
+            |a, results| {
+                results
+                    .push(
+                        ops::ne_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LtFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LT: Op<LtFn> = Op::new(OpInfo {
         name: "aten::lt.Tensor",
         schema: "lt.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lt")?;
-            stack.push(ops::lt(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lt",
+            |a, results| {
+                results.push(ops::lt(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LtFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LT_: Op<LtFn_> = Op::new(OpInfo {
         name: "aten::lt_.Tensor",
         schema: "lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lt_")?;
-            stack.push(ops::lt_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lt_",
+            |a, results| {
+                results.push(ops::lt_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static LT_TENSOR_OUT: Op<LtTensorOutFn> = Op::new(OpInfo {
         name: "aten::lt.Tensor_out",
         schema: "lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lt")?;
-            stack
-                .push(
-                    ops::lt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lt",
+            |a, results| {
+                results
+                    .push(
+                        ops::lt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static LT_SCALAR: Op<LtScalarFn> = Op::new(OpInfo {
         name: "aten::lt.Scalar",
         schema: "lt.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lt")?;
-            stack.push(ops::lt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lt",
+            |a, results| {
+                results.push(ops::lt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LtScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static LT_SCALAR_: Op<LtScalarFn_> = Op::new(OpInfo {
         name: "aten::lt_.Scalar",
         schema: "lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lt_")?;
-            stack.push(ops::lt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lt_",
+            |a, results| {
+                results.push(ops::lt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static LT_SCALAR_OUT: Op<LtScalarOutFn> = Op::new(OpInfo {
         name: "aten::lt.Scalar_out",
         schema: "lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lt")?;
-            stack
-                .push(
-                    ops::lt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lt",
+            |a, results| {
+                results
+                    .push(
+                        ops::lt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LE: Op<LeFn> = Op::new(OpInfo {
         name: "aten::le.Tensor",
         schema: "le.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::le")?;
-            stack.push(ops::le(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::le",
+            |a, results| {
+                results.push(ops::le(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LE_: Op<LeFn_> = Op::new(OpInfo {
         name: "aten::le_.Tensor",
         schema: "le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::le_")?;
-            stack.push(ops::le_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::le_",
+            |a, results| {
+                results.push(ops::le_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static LE_TENSOR_OUT: Op<LeTensorOutFn> = Op::new(OpInfo {
         name: "aten::le.Tensor_out",
         schema: "le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::le")?;
-            stack
-                .push(
-                    ops::le_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::le",
+            |a, results| {
+                results
+                    .push(
+                        ops::le_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static LE_SCALAR: Op<LeScalarFn> = Op::new(OpInfo {
         name: "aten::le.Scalar",
         schema: "le.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::le")?;
-            stack.push(ops::le_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::le",
+            |a, results| {
+                results.push(ops::le_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static LE_SCALAR_: Op<LeScalarFn_> = Op::new(OpInfo {
         name: "aten::le_.Scalar",
         schema: "le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::le_")?;
-            stack.push(ops::le_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::le_",
+            |a, results| {
+                results.push(ops::le_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static LE_SCALAR_OUT: Op<LeScalarOutFn> = Op::new(OpInfo {
         name: "aten::le.Scalar_out",
         schema: "le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::le")?;
-            stack
-                .push(
-                    ops::le_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::le",
+            |a, results| {
+                results
+                    .push(
+                        ops::le_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GtFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GT: Op<GtFn> = Op::new(OpInfo {
         name: "aten::gt.Tensor",
         schema: "gt.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gt")?;
-            stack.push(ops::gt(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gt",
+            |a, results| {
+                results.push(ops::gt(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type GtFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static GT_: Op<GtFn_> = Op::new(OpInfo {
         name: "aten::gt_.Tensor",
         schema: "gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gt_")?;
-            stack.push(ops::gt_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gt_",
+            |a, results| {
+                results.push(ops::gt_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GtTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static GT_TENSOR_OUT: Op<GtTensorOutFn> = Op::new(OpInfo {
         name: "aten::gt.Tensor_out",
         schema: "gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gt")?;
-            stack
-                .push(
-                    ops::gt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gt",
+            |a, results| {
+                results
+                    .push(
+                        ops::gt_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GtScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static GT_SCALAR: Op<GtScalarFn> = Op::new(OpInfo {
         name: "aten::gt.Scalar",
         schema: "gt.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gt")?;
-            stack.push(ops::gt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gt",
+            |a, results| {
+                results.push(ops::gt_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type GtScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static GT_SCALAR_: Op<GtScalarFn_> = Op::new(OpInfo {
         name: "aten::gt_.Scalar",
         schema: "gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gt_")?;
-            stack.push(ops::gt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gt_",
+            |a, results| {
+                results.push(ops::gt_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GtScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static GT_SCALAR_OUT: Op<GtScalarOutFn> = Op::new(OpInfo {
         name: "aten::gt.Scalar_out",
         schema: "gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gt")?;
-            stack
-                .push(
-                    ops::gt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gt",
+            |a, results| {
+                results
+                    .push(
+                        ops::gt_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GE: Op<GeFn> = Op::new(OpInfo {
         name: "aten::ge.Tensor",
         schema: "ge.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ge")?;
-            stack.push(ops::ge(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ge",
+            |a, results| {
+                results.push(ops::ge(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type GeFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static GE_: Op<GeFn_> = Op::new(OpInfo {
         name: "aten::ge_.Tensor",
         schema: "ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ge_")?;
-            stack.push(ops::ge_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ge_",
+            |a, results| {
+                results.push(ops::ge_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static GE_TENSOR_OUT: Op<GeTensorOutFn> = Op::new(OpInfo {
         name: "aten::ge.Tensor_out",
         schema: "ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ge")?;
-            stack
-                .push(
-                    ops::ge_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ge",
+            |a, results| {
+                results
+                    .push(
+                        ops::ge_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static GE_SCALAR: Op<GeScalarFn> = Op::new(OpInfo {
         name: "aten::ge.Scalar",
         schema: "ge.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ge")?;
-            stack.push(ops::ge_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ge",
+            |a, results| {
+                results.push(ops::ge_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type GeScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static GE_SCALAR_: Op<GeScalarFn_> = Op::new(OpInfo {
         name: "aten::ge_.Scalar",
         schema: "ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ge_")?;
-            stack.push(ops::ge_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ge_",
+            |a, results| {
+                results.push(ops::ge_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GeScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static GE_SCALAR_OUT: Op<GeScalarOutFn> = Op::new(OpInfo {
         name: "aten::ge.Scalar_out",
         schema: "ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ge")?;
-            stack
-                .push(
-                    ops::ge_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ge",
+            |a, results| {
+                results
+                    .push(
+                        ops::ge_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static ADD: Op<AddFn> = Op::new(OpInfo {
         name: "aten::add.Tensor",
         schema: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::add")?;
-            stack.push(ops::add(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::add",
+            |a, results| {
+                results.push(ops::add(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AddFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
     pub static ADD_: Op<AddFn_> = Op::new(OpInfo {
         name: "aten::add_.Tensor",
         schema: "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::add_")?;
-            stack.push(ops::add_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::add_",
+            |a, results| {
+                results
+                    .push(ops::add_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddOutFn = fn(
@@ -1571,41 +2106,61 @@ pub mod op {
     pub static ADD_OUT: Op<AddOutFn> = Op::new(OpInfo {
         name: "aten::add.out",
         schema: "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::add")?;
-            stack
-                .push(
-                    ops::add_out(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::add",
+            |a, results| {
+                results
+                    .push(
+                        ops::add_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
     pub static ADD_SCALAR: Op<AddScalarFn> = Op::new(OpInfo {
         name: "aten::add.Scalar",
         schema: "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::add")?;
-            stack
-                .push(ops::add_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::add",
+            |a, results| {
+                results
+                    .push(
+                        ops::add_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AddScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
     pub static ADD_SCALAR_: Op<AddScalarFn_> = Op::new(OpInfo {
         name: "aten::add_.Scalar",
         schema: "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::add_")?;
-            stack
-                .push(
-                    ops::add_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::add_",
+            |a, results| {
+                results
+                    .push(
+                        ops::add_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddScalarOutFn = fn(
@@ -1618,42 +2173,55 @@ pub mod op {
     pub static ADD_SCALAR_OUT: Op<AddScalarOutFn> = Op::new(OpInfo {
         name: "aten::add.Scalar_out",
         schema: "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::add")?;
-            stack
-                .push(
-                    ops::add_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::add",
+            |a, results| {
+                results
+                    .push(
+                        ops::add_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SubFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static SUB: Op<SubFn> = Op::new(OpInfo {
         name: "aten::sub.Tensor",
         schema: "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sub")?;
-            stack.push(ops::sub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sub",
+            |a, results| {
+                results.push(ops::sub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SubFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
     pub static SUB_: Op<SubFn_> = Op::new(OpInfo {
         name: "aten::sub_.Tensor",
         schema: "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sub_")?;
-            stack.push(ops::sub_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sub_",
+            |a, results| {
+                results
+                    .push(ops::sub_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SubOutFn = fn(
@@ -1666,41 +2234,61 @@ pub mod op {
     pub static SUB_OUT: Op<SubOutFn> = Op::new(OpInfo {
         name: "aten::sub.out",
         schema: "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::sub")?;
-            stack
-                .push(
-                    ops::sub_out(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::sub_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
     pub static SUB_SCALAR: Op<SubScalarFn> = Op::new(OpInfo {
         name: "aten::sub.Scalar",
         schema: "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sub")?;
-            stack
-                .push(ops::sub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::sub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SubScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
     pub static SUB_SCALAR_: Op<SubScalarFn_> = Op::new(OpInfo {
         name: "aten::sub_.Scalar",
         schema: "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sub_")?;
-            stack
-                .push(
-                    ops::sub_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sub_",
+            |a, results| {
+                results
+                    .push(
+                        ops::sub_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SubScalarOutFn = fn(
@@ -1713,31 +2301,40 @@ pub mod op {
     pub static SUB_SCALAR_OUT: Op<SubScalarOutFn> = Op::new(OpInfo {
         name: "aten::sub.Scalar_out",
         schema: "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::sub")?;
-            stack
-                .push(
-                    ops::sub_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::sub",
+            |a, results| {
+                results
+                    .push(
+                        ops::sub_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RsubFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static RSUB: Op<RsubFn> = Op::new(OpInfo {
         name: "aten::rsub.Tensor",
         schema: "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::rsub")?;
-            stack.push(ops::rsub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::rsub",
+            |a, results| {
+                results
+                    .push(ops::rsub(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RsubTensorOutFn = fn(
@@ -1750,20 +2347,24 @@ pub mod op {
     pub static RSUB_TENSOR_OUT: Op<RsubTensorOutFn> = Op::new(OpInfo {
         name: "aten::rsub.Tensor_out",
         schema: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::rsub")?;
-            stack
-                .push(
-                    ops::rsub_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::rsub",
+            |a, results| {
+                results
+                    .push(
+                        ops::rsub_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RsubScalarFn = fn(
@@ -1775,14 +2376,19 @@ pub mod op {
     pub static RSUB_SCALAR: Op<RsubScalarFn> = Op::new(OpInfo {
         name: "aten::rsub.Scalar",
         schema: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::rsub")?;
-            stack
-                .push(
-                    ops::rsub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::rsub",
+            |a, results| {
+                results
+                    .push(
+                        ops::rsub_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RsubScalarOutFn = fn(
@@ -1795,158 +2401,218 @@ pub mod op {
     pub static RSUB_SCALAR_OUT: Op<RsubScalarOutFn> = Op::new(OpInfo {
         name: "aten::rsub.Scalar_out",
         schema: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::rsub")?;
-            stack
-                .push(
-                    ops::rsub_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::rsub",
+            |a, results| {
+                results
+                    .push(
+                        ops::rsub_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MUL: Op<MulFn> = Op::new(OpInfo {
         name: "aten::mul.Tensor",
         schema: "mul.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mul")?;
-            stack.push(ops::mul(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mul",
+            |a, results| {
+                results.push(ops::mul(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type MulFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MUL_: Op<MulFn_> = Op::new(OpInfo {
         name: "aten::mul_.Tensor",
         schema: "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mul_")?;
-            stack.push(ops::mul_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mul_",
+            |a, results| {
+                results.push(ops::mul_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MUL_OUT: Op<MulOutFn> = Op::new(OpInfo {
         name: "aten::mul.out",
         schema: "mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mul")?;
-            stack.push(ops::mul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mul",
+            |a, results| {
+                results
+                    .push(
+                        ops::mul_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MulScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static MUL_SCALAR: Op<MulScalarFn> = Op::new(OpInfo {
         name: "aten::mul.Scalar",
         schema: "mul.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mul")?;
-            stack.push(ops::mul_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mul",
+            |a, results| {
+                results.push(ops::mul_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type MulScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static MUL_SCALAR_: Op<MulScalarFn_> = Op::new(OpInfo {
         name: "aten::mul_.Scalar",
         schema: "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mul_")?;
-            stack.push(ops::mul_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mul_",
+            |a, results| {
+                results.push(ops::mul_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MulScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static MUL_SCALAR_OUT: Op<MulScalarOutFn> = Op::new(OpInfo {
         name: "aten::mul.Scalar_out",
         schema: "mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mul")?;
-            stack
-                .push(
-                    ops::mul_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mul",
+            |a, results| {
+                results
+                    .push(
+                        ops::mul_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static DIV: Op<DivFn> = Op::new(OpInfo {
         name: "aten::div.Tensor",
         schema: "div.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::div")?;
-            stack.push(ops::div(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::div",
+            |a, results| {
+                results.push(ops::div(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type DivFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static DIV_: Op<DivFn_> = Op::new(OpInfo {
         name: "aten::div_.Tensor",
         schema: "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::div_")?;
-            stack.push(ops::div_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::div_",
+            |a, results| {
+                results.push(ops::div_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static DIV_OUT: Op<DivOutFn> = Op::new(OpInfo {
         name: "aten::div.out",
         schema: "div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div")?;
-            stack.push(ops::div_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static DIV_SCALAR: Op<DivScalarFn> = Op::new(OpInfo {
         name: "aten::div.Scalar",
         schema: "div.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::div")?;
-            stack.push(ops::div_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::div",
+            |a, results| {
+                results.push(ops::div_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type DivScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static DIV_SCALAR_: Op<DivScalarFn_> = Op::new(OpInfo {
         name: "aten::div_.Scalar",
         schema: "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::div_")?;
-            stack.push(ops::div_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::div_",
+            |a, results| {
+                results.push(ops::div_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static DIV_SCALAR_OUT: Op<DivScalarOutFn> = Op::new(OpInfo {
         name: "aten::div.Scalar_out",
         schema: "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div")?;
-            stack
-                .push(
-                    ops::div_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivTensorModeFn = fn(
@@ -1958,15 +2624,19 @@ pub mod op {
     pub static DIV_TENSOR_MODE: Op<DivTensorModeFn> = Op::new(OpInfo {
         name: "aten::div.Tensor_mode",
         schema: "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div")?;
-            stack
-                .push(
-                    ops::div_tensor_mode(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_tensor_mode(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type DivTensorModeFn_ = fn(
@@ -1978,15 +2648,19 @@ pub mod op {
     pub static DIV_TENSOR_MODE_: Op<DivTensorModeFn_> = Op::new(OpInfo {
         name: "aten::div_.Tensor_mode",
         schema: "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div_")?;
-            stack
-                .push(
-                    ops::div_tensor_mode_(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div_",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_tensor_mode_(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivOutModeFn = fn(
@@ -1999,20 +2673,24 @@ pub mod op {
     pub static DIV_OUT_MODE: Op<DivOutModeFn> = Op::new(OpInfo {
         name: "aten::div.out_mode",
         schema: "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::div")?;
-            stack
-                .push(
-                    ops::div_out_mode(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_str(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_out_mode(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_str(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivScalarModeFn = fn(
@@ -2024,15 +2702,19 @@ pub mod op {
     pub static DIV_SCALAR_MODE: Op<DivScalarModeFn> = Op::new(OpInfo {
         name: "aten::div.Scalar_mode",
         schema: "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div")?;
-            stack
-                .push(
-                    ops::div_scalar_mode(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_scalar_mode(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type DivScalarModeFn_ = fn(
@@ -2044,15 +2726,19 @@ pub mod op {
     pub static DIV_SCALAR_MODE_: Op<DivScalarModeFn_> = Op::new(OpInfo {
         name: "aten::div_.Scalar_mode",
         schema: "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::div_")?;
-            stack
-                .push(
-                    ops::div_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::div_",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivScalarModeOutFn = fn(
@@ -2065,114 +2751,158 @@ pub mod op {
     pub static DIV_SCALAR_MODE_OUT: Op<DivScalarModeOutFn> = Op::new(OpInfo {
         name: "aten::div.Scalar_mode_out",
         schema: "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::div")?;
-            stack
-                .push(
-                    ops::div_scalar_mode_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.opt_str(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::div",
+            |a, results| {
+                results
+                    .push(
+                        ops::div_scalar_mode_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_str(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaximumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MAXIMUM: Op<MaximumFn> = Op::new(OpInfo {
         name: "aten::maximum",
         schema: "maximum(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::maximum")?;
-            stack.push(ops::maximum(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::maximum",
+            |a, results| {
+                results.push(ops::maximum(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type MaximumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MAXIMUM_OUT: Op<MaximumOutFn> = Op::new(OpInfo {
         name: "aten::maximum.out",
         schema: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::maximum")?;
-            stack
-                .push(
-                    ops::maximum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::maximum",
+            |a, results| {
+                results
+                    .push(
+                        ops::maximum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MinimumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MINIMUM: Op<MinimumFn> = Op::new(OpInfo {
         name: "aten::minimum",
         schema: "minimum(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::minimum")?;
-            stack.push(ops::minimum(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::minimum",
+            |a, results| {
+                results.push(ops::minimum(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type MinimumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MINIMUM_OUT: Op<MinimumOutFn> = Op::new(OpInfo {
         name: "aten::minimum.out",
         schema: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::minimum")?;
-            stack
-                .push(
-                    ops::minimum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::minimum",
+            |a, results| {
+                results
+                    .push(
+                        ops::minimum_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaxOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MAX_OTHER: Op<MaxOtherFn> = Op::new(OpInfo {
         name: "aten::max.other",
         schema: "max.other(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::max")?;
-            stack.push(ops::max_other(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::max",
+            |a, results| {
+                results.push(ops::max_other(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MAX_OUT: Op<MaxOutFn> = Op::new(OpInfo {
         name: "aten::max.out",
         schema: "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::max")?;
-            stack.push(ops::max_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::max",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MinOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MIN_OTHER: Op<MinOtherFn> = Op::new(OpInfo {
         name: "aten::min.other",
         schema: "min.other(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::min")?;
-            stack.push(ops::min_other(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::min",
+            |a, results| {
+                results.push(ops::min_other(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MinOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MIN_OUT: Op<MinOutFn> = Op::new(OpInfo {
         name: "aten::min.out",
         schema: "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::min")?;
-            stack.push(ops::min_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::min",
+            |a, results| {
+                results
+                    .push(
+                        ops::min_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampFn = fn(
@@ -2184,14 +2914,19 @@ pub mod op {
     pub static CLAMP: Op<ClampFn> = Op::new(OpInfo {
         name: "aten::clamp",
         schema: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp")?;
-            stack
-                .push(
-                    ops::clamp(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ClampFn_ = fn(
@@ -2203,14 +2938,19 @@ pub mod op {
     pub static CLAMP_: Op<ClampFn_> = Op::new(OpInfo {
         name: "aten::clamp_",
         schema: "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_")?;
-            stack
-                .push(
-                    ops::clamp_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampOutFn = fn(
@@ -2223,20 +2963,24 @@ pub mod op {
     pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(OpInfo {
         name: "aten::clamp.out",
         schema: "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::clamp")?;
-            stack
-                .push(
-                    ops::clamp_out(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            a.opt_scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::clamp",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_out(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.opt_scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampTensorFn = fn(
@@ -2248,15 +2992,23 @@ pub mod op {
     pub static CLAMP_TENSOR: Op<ClampTensorFn> = Op::new(OpInfo {
         name: "aten::clamp.Tensor",
         schema: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp")?;
-            stack
-                .push(
-                    ops::clamp_tensor(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_tensor(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type ClampTensorFn_ = fn(
@@ -2268,15 +3020,23 @@ pub mod op {
     pub static CLAMP_TENSOR_: Op<ClampTensorFn_> = Op::new(OpInfo {
         name: "aten::clamp_.Tensor",
         schema: "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_")?;
-            stack
-                .push(
-                    ops::clamp_tensor_(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_tensor_(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampTensorOutFn = fn(
@@ -2289,114 +3049,152 @@ pub mod op {
     pub static CLAMP_TENSOR_OUT: Op<ClampTensorOutFn> = Op::new(OpInfo {
         name: "aten::clamp.Tensor_out",
         schema: "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::clamp")?;
-            stack
-                .push(
-                    ops::clamp_tensor_out(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::clamp",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_tensor_out(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(OpInfo {
         name: "aten::clamp_max",
         schema: "clamp_max(Tensor self, Scalar max) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_max")?;
-            stack.push(ops::clamp_max(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_max",
+            |a, results| {
+                results.push(ops::clamp_max(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static CLAMP_MAX_: Op<ClampMaxFn_> = Op::new(OpInfo {
         name: "aten::clamp_max_",
         schema: "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_max_")?;
-            stack.push(ops::clamp_max_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_max_",
+            |a, results| {
+                results.push(ops::clamp_max_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(OpInfo {
         name: "aten::clamp_max.out",
         schema: "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_max")?;
-            stack
-                .push(
-                    ops::clamp_max_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_max",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_max_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(OpInfo {
         name: "aten::clamp_min",
         schema: "clamp_min(Tensor self, Scalar min) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_min")?;
-            stack.push(ops::clamp_min(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_min",
+            |a, results| {
+                results.push(ops::clamp_min(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static CLAMP_MIN_: Op<ClampMinFn_> = Op::new(OpInfo {
         name: "aten::clamp_min_",
         schema: "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_min_")?;
-            stack.push(ops::clamp_min_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_min_",
+            |a, results| {
+                results.push(ops::clamp_min_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(OpInfo {
         name: "aten::clamp_min.out",
         schema: "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_min")?;
-            stack
-                .push(
-                    ops::clamp_min_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_min",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_min_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static CLAMP_MAX_TENSOR: Op<ClampMaxTensorFn> = Op::new(OpInfo {
         name: "aten::clamp_max.Tensor",
         schema: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_max")?;
-            stack.push(ops::clamp_max_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_max",
+            |a, results| {
+                results.push(ops::clamp_max_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxTensorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static CLAMP_MAX_TENSOR_: Op<ClampMaxTensorFn_> = Op::new(OpInfo {
         name: "aten::clamp_max_.Tensor",
         schema: "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_max_")?;
-            stack.push(ops::clamp_max_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_max_",
+            |a, results| {
+                results.push(ops::clamp_max_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMaxTensorOutFn = fn(
@@ -2408,37 +3206,53 @@ pub mod op {
     pub static CLAMP_MAX_TENSOR_OUT: Op<ClampMaxTensorOutFn> = Op::new(OpInfo {
         name: "aten::clamp_max.Tensor_out",
         schema: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_max")?;
-            stack
-                .push(
-                    ops::clamp_max_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_max",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_max_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static CLAMP_MIN_TENSOR: Op<ClampMinTensorFn> = Op::new(OpInfo {
         name: "aten::clamp_min.Tensor",
         schema: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_min")?;
-            stack.push(ops::clamp_min_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_min",
+            |a, results| {
+                results.push(ops::clamp_min_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinTensorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static CLAMP_MIN_TENSOR_: Op<ClampMinTensorFn_> = Op::new(OpInfo {
         name: "aten::clamp_min_.Tensor",
         schema: "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::clamp_min_")?;
-            stack.push(ops::clamp_min_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::clamp_min_",
+            |a, results| {
+                results.push(ops::clamp_min_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClampMinTensorOutFn = fn(
@@ -2450,15 +3264,23 @@ pub mod op {
     pub static CLAMP_MIN_TENSOR_OUT: Op<ClampMinTensorOutFn> = Op::new(OpInfo {
         name: "aten::clamp_min.Tensor_out",
         schema: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clamp_min")?;
-            stack
-                .push(
-                    ops::clamp_min_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clamp_min",
+            |a, results| {
+                results
+                    .push(
+                        ops::clamp_min_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpScalarFn = fn(
@@ -2470,28 +3292,38 @@ pub mod op {
     pub static LERP_SCALAR: Op<LerpScalarFn> = Op::new(OpInfo {
         name: "aten::lerp.Scalar",
         schema: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lerp")?;
-            stack
-                .push(
-                    ops::lerp_scalar(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lerp",
+            |a, results| {
+                results
+                    .push(
+                        ops::lerp_scalar(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpScalarFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
     pub static LERP_SCALAR_: Op<LerpScalarFn_> = Op::new(OpInfo {
         name: "aten::lerp_.Scalar",
         schema: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lerp_")?;
-            stack
-                .push(
-                    ops::lerp_scalar_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lerp_",
+            |a, results| {
+                results
+                    .push(
+                        ops::lerp_scalar_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpScalarOutFn = fn(
@@ -2504,42 +3336,56 @@ pub mod op {
     pub static LERP_SCALAR_OUT: Op<LerpScalarOutFn> = Op::new(OpInfo {
         name: "aten::lerp.Scalar_out",
         schema: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::lerp")?;
-            stack
-                .push(
-                    ops::lerp_scalar_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::lerp",
+            |a, results| {
+                results
+                    .push(
+                        ops::lerp_scalar_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LERP: Op<LerpFn> = Op::new(OpInfo {
         name: "aten::lerp.Tensor",
         schema: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lerp")?;
-            stack.push(ops::lerp(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lerp",
+            |a, results| {
+                results
+                    .push(ops::lerp(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpFn_ = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static LERP_: Op<LerpFn_> = Op::new(OpInfo {
         name: "aten::lerp_.Tensor",
         schema: "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lerp_")?;
-            stack.push(ops::lerp_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lerp_",
+            |a, results| {
+                results
+                    .push(ops::lerp_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LerpTensorOutFn = fn(
@@ -2552,20 +3398,24 @@ pub mod op {
     pub static LERP_TENSOR_OUT: Op<LerpTensorOutFn> = Op::new(OpInfo {
         name: "aten::lerp.Tensor_out",
         schema: "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::lerp")?;
-            stack
-                .push(
-                    ops::lerp_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::lerp",
+            |a, results| {
+                results
+                    .push(
+                        ops::lerp_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcmulFn = fn(
@@ -2578,15 +3428,24 @@ pub mod op {
     pub static ADDCMUL: Op<AddcmulFn> = Op::new(OpInfo {
         name: "aten::addcmul",
         schema: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::addcmul")?;
-            stack
-                .push(
-                    ops::addcmul(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::addcmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcmul(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcmulFn_ = fn(
@@ -2599,20 +3458,24 @@ pub mod op {
     pub static ADDCMUL_: Op<AddcmulFn_> = Op::new(OpInfo {
         name: "aten::addcmul_",
         schema: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::addcmul_")?;
-            stack
-                .push(
-                    ops::addcmul_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::addcmul_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcmul_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcmulOutFn = fn(
@@ -2626,21 +3489,25 @@ pub mod op {
     pub static ADDCMUL_OUT: Op<AddcmulOutFn> = Op::new(OpInfo {
         name: "aten::addcmul.out",
         schema: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addcmul")?;
-            stack
-                .push(
-                    ops::addcmul_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addcmul",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcmul_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcdivFn = fn(
@@ -2653,15 +3520,24 @@ pub mod op {
     pub static ADDCDIV: Op<AddcdivFn> = Op::new(OpInfo {
         name: "aten::addcdiv",
         schema: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::addcdiv")?;
-            stack
-                .push(
-                    ops::addcdiv(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::addcdiv",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcdiv(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcdivFn_ = fn(
@@ -2674,20 +3550,24 @@ pub mod op {
     pub static ADDCDIV_: Op<AddcdivFn_> = Op::new(OpInfo {
         name: "aten::addcdiv_",
         schema: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::addcdiv_")?;
-            stack
-                .push(
-                    ops::addcdiv_(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::addcdiv_",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcdiv_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AddcdivOutFn = fn(
@@ -2701,21 +3581,25 @@ pub mod op {
     pub static ADDCDIV_OUT: Op<AddcdivOutFn> = Op::new(OpInfo {
         name: "aten::addcdiv.out",
         schema: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::addcdiv")?;
-            stack
-                .push(
-                    ops::addcdiv_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::addcdiv",
+            |a, results| {
+                results
+                    .push(
+                        ops::addcdiv_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type WhereSelfFn = fn(
@@ -2727,12 +3611,18 @@ pub mod op {
     pub static WHERE_SELF: Op<WhereSelfFn> = Op::new(OpInfo {
         name: "aten::where.self",
         schema: "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::where")?;
-            stack
-                .push(ops::where_self(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::where",
+            |a, results| {
+                results
+                    .push(
+                        ops::where_self(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type WhereSelfOutFn = fn(
@@ -2745,20 +3635,24 @@ pub mod op {
     pub static WHERE_SELF_OUT: Op<WhereSelfOutFn> = Op::new(OpInfo {
         name: "aten::where.self_out",
         schema: "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::where")?;
-            stack
-                .push(
-                    ops::where_self_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::where",
+            |a, results| {
+                results
+                    .push(
+                        ops::where_self_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type WhereScalarSelfFn = fn(
@@ -2770,15 +3664,19 @@ pub mod op {
     pub static WHERE_SCALAR_SELF: Op<WhereScalarSelfFn> = Op::new(OpInfo {
         name: "aten::where.ScalarSelf",
         schema: "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::where")?;
-            stack
-                .push(
-                    ops::where_scalar_self(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::where",
+            |a, results| {
+                results
+                    .push(
+                        ops::where_scalar_self(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type WhereScalarOtherFn = fn(
@@ -2790,15 +3688,23 @@ pub mod op {
     pub static WHERE_SCALAR_OTHER: Op<WhereScalarOtherFn> = Op::new(OpInfo {
         name: "aten::where.ScalarOther",
         schema: "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::where")?;
-            stack
-                .push(
-                    ops::where_scalar_other(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::where",
+            |a, results| {
+                results
+                    .push(
+                        ops::where_scalar_other(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type WhereScalarFn = fn(
@@ -2810,14 +3716,19 @@ pub mod op {
     pub static WHERE_SCALAR: Op<WhereScalarFn> = Op::new(OpInfo {
         name: "aten::where.Scalar",
         schema: "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::where")?;
-            stack
-                .push(
-                    ops::where_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::where",
+            |a, results| {
+                results
+                    .push(
+                        ops::where_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedFillScalarFn = fn(
@@ -2829,15 +3740,23 @@ pub mod op {
     pub static MASKED_FILL_SCALAR: Op<MaskedFillScalarFn> = Op::new(OpInfo {
         name: "aten::masked_fill.Scalar",
         schema: "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_fill")?;
-            stack
-                .push(
-                    ops::masked_fill_scalar(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill_scalar(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaskedFillScalarFn_ = fn(
@@ -2849,15 +3768,23 @@ pub mod op {
     pub static MASKED_FILL_SCALAR_: Op<MaskedFillScalarFn_> = Op::new(OpInfo {
         name: "aten::masked_fill_.Scalar",
         schema: "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_fill_")?;
-            stack
-                .push(
-                    ops::masked_fill_scalar_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_fill_",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill_scalar_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaskedFillScalarOutFn = fn(
@@ -2870,20 +3797,24 @@ pub mod op {
     pub static MASKED_FILL_SCALAR_OUT: Op<MaskedFillScalarOutFn> = Op::new(OpInfo {
         name: "aten::masked_fill.Scalar_out",
         schema: "masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::masked_fill")?;
-            stack
-                .push(
-                    ops::masked_fill_scalar_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::masked_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill_scalar_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MaskedFillFn = fn(
@@ -2895,28 +3826,38 @@ pub mod op {
     pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(OpInfo {
         name: "aten::masked_fill.Tensor",
         schema: "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_fill")?;
-            stack
-                .push(
-                    ops::masked_fill(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedFillFn_ = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MASKED_FILL_: Op<MaskedFillFn_> = Op::new(OpInfo {
         name: "aten::masked_fill_.Tensor",
         schema: "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::masked_fill_")?;
-            stack
-                .push(
-                    ops::masked_fill_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::masked_fill_",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill_(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaskedFillTensorOutFn = fn(
@@ -2929,42 +3870,54 @@ pub mod op {
     pub static MASKED_FILL_TENSOR_OUT: Op<MaskedFillTensorOutFn> = Op::new(OpInfo {
         name: "aten::masked_fill.Tensor_out",
         schema: "masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::masked_fill")?;
-            stack
-                .push(
-                    ops::masked_fill_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::masked_fill",
+            |a, results| {
+                results
+                    .push(
+                        ops::masked_fill_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PowTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static POW_TENSOR_TENSOR: Op<PowTensorTensorFn> = Op::new(OpInfo {
         name: "aten::pow.Tensor_Tensor",
         schema: "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pow")?;
-            stack.push(ops::pow_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pow",
+            |a, results| {
+                results.push(ops::pow_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type PowFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static POW_: Op<PowFn_> = Op::new(OpInfo {
         name: "aten::pow_.Tensor",
         schema: "pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pow_")?;
-            stack.push(ops::pow_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pow_",
+            |a, results| {
+                results.push(ops::pow_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PowTensorTensorOutFn = fn(
@@ -2976,37 +3929,53 @@ pub mod op {
     pub static POW_TENSOR_TENSOR_OUT: Op<PowTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::pow.Tensor_Tensor_out",
         schema: "pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::pow")?;
-            stack
-                .push(
-                    ops::pow_tensor_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::pow_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PowTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static POW_TENSOR_SCALAR: Op<PowTensorScalarFn> = Op::new(OpInfo {
         name: "aten::pow.Tensor_Scalar",
         schema: "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pow")?;
-            stack.push(ops::pow_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pow",
+            |a, results| {
+                results.push(ops::pow_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type PowScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static POW_SCALAR_: Op<PowScalarFn_> = Op::new(OpInfo {
         name: "aten::pow_.Scalar",
         schema: "pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pow_")?;
-            stack.push(ops::pow_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pow_",
+            |a, results| {
+                results.push(ops::pow_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PowTensorScalarOutFn = fn(
@@ -3018,51 +3987,73 @@ pub mod op {
     pub static POW_TENSOR_SCALAR_OUT: Op<PowTensorScalarOutFn> = Op::new(OpInfo {
         name: "aten::pow.Tensor_Scalar_out",
         schema: "pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::pow")?;
-            stack
-                .push(
-                    ops::pow_tensor_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::pow_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PowScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
     pub static POW_SCALAR: Op<PowScalarFn> = Op::new(OpInfo {
         name: "aten::pow.Scalar",
         schema: "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::pow")?;
-            stack.push(ops::pow_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::pow",
+            |a, results| {
+                results.push(ops::pow_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type PowScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> Result<()>;
     pub static POW_SCALAR_OUT: Op<PowScalarOutFn> = Op::new(OpInfo {
         name: "aten::pow.Scalar_out",
         schema: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::pow")?;
-            stack
-                .push(
-                    ops::pow_scalar_out(a.scalar(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::pow",
+            |a, results| {
+                results
+                    .push(
+                        ops::pow_scalar_out(a.scalar(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MseLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static MSE_LOSS: Op<MseLossFn> = Op::new(OpInfo {
         name: "aten::mse_loss",
         schema: "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mse_loss")?;
-            stack.push(ops::mse_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mse_loss",
+            |a, results| {
+                results
+                    .push(ops::mse_loss(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MseLossOutFn = fn(
@@ -3075,20 +4066,24 @@ pub mod op {
     pub static MSE_LOSS_OUT: Op<MseLossOutFn> = Op::new(OpInfo {
         name: "aten::mse_loss.out",
         schema: "mse_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::mse_loss")?;
-            stack
-                .push(
-                    ops::mse_loss_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::mse_loss",
+            |a, results| {
+                results
+                    .push(
+                        ops::mse_loss_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MseLossBackwardFn = fn(
@@ -3101,20 +4096,24 @@ pub mod op {
     pub static MSE_LOSS_BACKWARD: Op<MseLossBackwardFn> = Op::new(OpInfo {
         name: "aten::mse_loss_backward",
         schema: "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::mse_loss_backward")?;
-            stack
-                .push(
-                    ops::mse_loss_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::mse_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::mse_loss_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MseLossBackwardGradInputFn = fn(
@@ -3128,913 +4127,1243 @@ pub mod op {
     pub static MSE_LOSS_BACKWARD_GRAD_INPUT: Op<MseLossBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::mse_loss_backward.grad_input",
         schema: "mse_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::mse_loss_backward")?;
-            stack
-                .push(
-                    ops::mse_loss_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::mse_loss_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::mse_loss_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AcosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ACOS: Op<AcosFn> = Op::new(OpInfo {
         name: "aten::acos",
         schema: "acos(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::acos")?;
-            stack.push(ops::acos(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::acos",
+            |a, results| {
+                results.push(ops::acos(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AcosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ACOS_: Op<AcosFn_> = Op::new(OpInfo {
         name: "aten::acos_",
         schema: "acos_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::acos_")?;
-            stack.push(ops::acos_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::acos_",
+            |a, results| {
+                results.push(ops::acos_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AcosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ACOS_OUT: Op<AcosOutFn> = Op::new(OpInfo {
         name: "aten::acos.out",
         schema: "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::acos")?;
-            stack.push(ops::acos_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::acos",
+            |a, results| {
+                results.push(ops::acos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ASIN: Op<AsinFn> = Op::new(OpInfo {
         name: "aten::asin",
         schema: "asin(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::asin")?;
-            stack.push(ops::asin(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::asin",
+            |a, results| {
+                results.push(ops::asin(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AsinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ASIN_: Op<AsinFn_> = Op::new(OpInfo {
         name: "aten::asin_",
         schema: "asin_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::asin_")?;
-            stack.push(ops::asin_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::asin_",
+            |a, results| {
+                results.push(ops::asin_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ASIN_OUT: Op<AsinOutFn> = Op::new(OpInfo {
         name: "aten::asin.out",
         schema: "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::asin")?;
-            stack.push(ops::asin_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::asin",
+            |a, results| {
+                results.push(ops::asin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AtanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ATAN: Op<AtanFn> = Op::new(OpInfo {
         name: "aten::atan",
         schema: "atan(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atan")?;
-            stack.push(ops::atan(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atan",
+            |a, results| {
+                results.push(ops::atan(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AtanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ATAN_: Op<AtanFn_> = Op::new(OpInfo {
         name: "aten::atan_",
         schema: "atan_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atan_")?;
-            stack.push(ops::atan_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atan_",
+            |a, results| {
+                results.push(ops::atan_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AtanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ATAN_OUT: Op<AtanOutFn> = Op::new(OpInfo {
         name: "aten::atan.out",
         schema: "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::atan")?;
-            stack.push(ops::atan_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::atan",
+            |a, results| {
+                results.push(ops::atan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AcoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ACOSH: Op<AcoshFn> = Op::new(OpInfo {
         name: "aten::acosh",
         schema: "acosh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::acosh")?;
-            stack.push(ops::acosh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::acosh",
+            |a, results| {
+                results.push(ops::acosh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AcoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ACOSH_: Op<AcoshFn_> = Op::new(OpInfo {
         name: "aten::acosh_",
         schema: "acosh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::acosh_")?;
-            stack.push(ops::acosh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::acosh_",
+            |a, results| {
+                results.push(ops::acosh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AcoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ACOSH_OUT: Op<AcoshOutFn> = Op::new(OpInfo {
         name: "aten::acosh.out",
         schema: "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::acosh")?;
-            stack.push(ops::acosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::acosh",
+            |a, results| {
+                results.push(ops::acosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ASINH: Op<AsinhFn> = Op::new(OpInfo {
         name: "aten::asinh",
         schema: "asinh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::asinh")?;
-            stack.push(ops::asinh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::asinh",
+            |a, results| {
+                results.push(ops::asinh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AsinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ASINH_: Op<AsinhFn_> = Op::new(OpInfo {
         name: "aten::asinh_",
         schema: "asinh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::asinh_")?;
-            stack.push(ops::asinh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::asinh_",
+            |a, results| {
+                results.push(ops::asinh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ASINH_OUT: Op<AsinhOutFn> = Op::new(OpInfo {
         name: "aten::asinh.out",
         schema: "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::asinh")?;
-            stack.push(ops::asinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::asinh",
+            |a, results| {
+                results.push(ops::asinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AtanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ATANH: Op<AtanhFn> = Op::new(OpInfo {
         name: "aten::atanh",
         schema: "atanh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atanh")?;
-            stack.push(ops::atanh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atanh",
+            |a, results| {
+                results.push(ops::atanh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type AtanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ATANH_: Op<AtanhFn_> = Op::new(OpInfo {
         name: "aten::atanh_",
         schema: "atanh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atanh_")?;
-            stack.push(ops::atanh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atanh_",
+            |a, results| {
+                results.push(ops::atanh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type AtanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ATANH_OUT: Op<AtanhOutFn> = Op::new(OpInfo {
         name: "aten::atanh.out",
         schema: "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::atanh")?;
-            stack.push(ops::atanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::atanh",
+            |a, results| {
+                results.push(ops::atanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static COSH: Op<CoshFn> = Op::new(OpInfo {
         name: "aten::cosh",
         schema: "cosh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::cosh")?;
-            stack.push(ops::cosh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::cosh",
+            |a, results| {
+                results.push(ops::cosh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type CoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static COSH_: Op<CoshFn_> = Op::new(OpInfo {
         name: "aten::cosh_",
         schema: "cosh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::cosh_")?;
-            stack.push(ops::cosh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::cosh_",
+            |a, results| {
+                results.push(ops::cosh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static COSH_OUT: Op<CoshOutFn> = Op::new(OpInfo {
         name: "aten::cosh.out",
         schema: "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cosh")?;
-            stack.push(ops::cosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cosh",
+            |a, results| {
+                results.push(ops::cosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SINH: Op<SinhFn> = Op::new(OpInfo {
         name: "aten::sinh",
         schema: "sinh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sinh")?;
-            stack.push(ops::sinh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sinh",
+            |a, results| {
+                results.push(ops::sinh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type SinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SINH_: Op<SinhFn_> = Op::new(OpInfo {
         name: "aten::sinh_",
         schema: "sinh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sinh_")?;
-            stack.push(ops::sinh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sinh_",
+            |a, results| {
+                results.push(ops::sinh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SINH_OUT: Op<SinhOutFn> = Op::new(OpInfo {
         name: "aten::sinh.out",
         schema: "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sinh")?;
-            stack.push(ops::sinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sinh",
+            |a, results| {
+                results.push(ops::sinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static TAN: Op<TanFn> = Op::new(OpInfo {
         name: "aten::tan",
         schema: "tan(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::tan")?;
-            stack.push(ops::tan(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::tan",
+            |a, results| {
+                results.push(ops::tan(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type TanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static TAN_: Op<TanFn_> = Op::new(OpInfo {
         name: "aten::tan_",
         schema: "tan_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::tan_")?;
-            stack.push(ops::tan_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::tan_",
+            |a, results| {
+                results.push(ops::tan_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static TAN_OUT: Op<TanOutFn> = Op::new(OpInfo {
         name: "aten::tan.out",
         schema: "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tan")?;
-            stack.push(ops::tan_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tan",
+            |a, results| {
+                results.push(ops::tan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Exp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXP2: Op<Exp2Fn> = Op::new(OpInfo {
         name: "aten::exp2",
         schema: "exp2(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp2")?;
-            stack.push(ops::exp2(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::exp2",
+            |a, results| {
+                results.push(ops::exp2(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Exp2Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static EXP2_: Op<Exp2Fn_> = Op::new(OpInfo {
         name: "aten::exp2_",
         schema: "exp2_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::exp2_")?;
-            stack.push(ops::exp2_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::exp2_",
+            |a, results| {
+                results.push(ops::exp2_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Exp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static EXP2_OUT: Op<Exp2OutFn> = Op::new(OpInfo {
         name: "aten::exp2.out",
         schema: "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::exp2")?;
-            stack.push(ops::exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::exp2",
+            |a, results| {
+                results.push(ops::exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Expm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static EXPM1: Op<Expm1Fn> = Op::new(OpInfo {
         name: "aten::expm1",
         schema: "expm1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::expm1")?;
-            stack.push(ops::expm1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::expm1",
+            |a, results| {
+                results.push(ops::expm1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type Expm1Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static EXPM1_: Op<Expm1Fn_> = Op::new(OpInfo {
         name: "aten::expm1_",
         schema: "expm1_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::expm1_")?;
-            stack.push(ops::expm1_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::expm1_",
+            |a, results| {
+                results.push(ops::expm1_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Expm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static EXPM1_OUT: Op<Expm1OutFn> = Op::new(OpInfo {
         name: "aten::expm1.out",
         schema: "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::expm1")?;
-            stack.push(ops::expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::expm1",
+            |a, results| {
+                results.push(ops::expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log10Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG10: Op<Log10Fn> = Op::new(OpInfo {
         name: "aten::log10",
         schema: "log10(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log10")?;
-            stack.push(ops::log10(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log10",
+            |a, results| {
+                results.push(ops::log10(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type Log10Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LOG10_: Op<Log10Fn_> = Op::new(OpInfo {
         name: "aten::log10_",
         schema: "log10_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log10_")?;
-            stack.push(ops::log10_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log10_",
+            |a, results| {
+                results.push(ops::log10_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log10OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOG10_OUT: Op<Log10OutFn> = Op::new(OpInfo {
         name: "aten::log10.out",
         schema: "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::log10")?;
-            stack.push(ops::log10_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::log10",
+            |a, results| {
+                results.push(ops::log10_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG2: Op<Log2Fn> = Op::new(OpInfo {
         name: "aten::log2",
         schema: "log2(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log2")?;
-            stack.push(ops::log2(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log2",
+            |a, results| {
+                results.push(ops::log2(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type Log2Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LOG2_: Op<Log2Fn_> = Op::new(OpInfo {
         name: "aten::log2_",
         schema: "log2_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log2_")?;
-            stack.push(ops::log2_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log2_",
+            |a, results| {
+                results.push(ops::log2_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOG2_OUT: Op<Log2OutFn> = Op::new(OpInfo {
         name: "aten::log2.out",
         schema: "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::log2")?;
-            stack.push(ops::log2_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::log2",
+            |a, results| {
+                results.push(ops::log2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG1P: Op<Log1pFn> = Op::new(OpInfo {
         name: "aten::log1p",
         schema: "log1p(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log1p")?;
-            stack.push(ops::log1p(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log1p",
+            |a, results| {
+                results.push(ops::log1p(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type Log1pFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LOG1P_: Op<Log1pFn_> = Op::new(OpInfo {
         name: "aten::log1p_",
         schema: "log1p_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log1p_")?;
-            stack.push(ops::log1p_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log1p_",
+            |a, results| {
+                results.push(ops::log1p_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Log1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOG1P_OUT: Op<Log1pOutFn> = Op::new(OpInfo {
         name: "aten::log1p.out",
         schema: "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::log1p")?;
-            stack.push(ops::log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::log1p",
+            |a, results| {
+                results.push(ops::log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SINC: Op<SincFn> = Op::new(OpInfo {
         name: "aten::sinc",
         schema: "sinc(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sinc")?;
-            stack.push(ops::sinc(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sinc",
+            |a, results| {
+                results.push(ops::sinc(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SincFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SINC_: Op<SincFn_> = Op::new(OpInfo {
         name: "aten::sinc_",
         schema: "sinc_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sinc_")?;
-            stack.push(ops::sinc_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sinc_",
+            |a, results| {
+                results.push(ops::sinc_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SincOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SINC_OUT: Op<SincOutFn> = Op::new(OpInfo {
         name: "aten::sinc.out",
         schema: "sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sinc")?;
-            stack.push(ops::sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sinc",
+            |a, results| {
+                results.push(ops::sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ERFC: Op<ErfcFn> = Op::new(OpInfo {
         name: "aten::erfc",
         schema: "erfc(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erfc")?;
-            stack.push(ops::erfc(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erfc",
+            |a, results| {
+                results.push(ops::erfc(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfcFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ERFC_: Op<ErfcFn_> = Op::new(OpInfo {
         name: "aten::erfc_",
         schema: "erfc_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erfc_")?;
-            stack.push(ops::erfc_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erfc_",
+            |a, results| {
+                results.push(ops::erfc_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ERFC_OUT: Op<ErfcOutFn> = Op::new(OpInfo {
         name: "aten::erfc.out",
         schema: "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::erfc")?;
-            stack.push(ops::erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::erfc",
+            |a, results| {
+                results.push(ops::erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LgammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LGAMMA: Op<LgammaFn> = Op::new(OpInfo {
         name: "aten::lgamma",
         schema: "lgamma(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::lgamma")?;
-            stack.push(ops::lgamma(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::lgamma",
+            |a, results| {
+                results.push(ops::lgamma(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LgammaFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static LGAMMA_: Op<LgammaFn_> = Op::new(OpInfo {
         name: "aten::lgamma_",
         schema: "lgamma_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::lgamma_")?;
-            stack.push(ops::lgamma_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::lgamma_",
+            |a, results| {
+                results.push(ops::lgamma_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LGAMMA_OUT: Op<LgammaOutFn> = Op::new(OpInfo {
         name: "aten::lgamma.out",
         schema: "lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lgamma")?;
-            stack.push(ops::lgamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lgamma",
+            |a, results| {
+                results.push(ops::lgamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DigammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DIGAMMA: Op<DigammaFn> = Op::new(OpInfo {
         name: "aten::digamma",
         schema: "digamma(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::digamma")?;
-            stack.push(ops::digamma(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::digamma",
+            |a, results| {
+                results.push(ops::digamma(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DigammaFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static DIGAMMA_: Op<DigammaFn_> = Op::new(OpInfo {
         name: "aten::digamma_",
         schema: "digamma_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::digamma_")?;
-            stack.push(ops::digamma_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::digamma_",
+            |a, results| {
+                results.push(ops::digamma_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DigammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static DIGAMMA_OUT: Op<DigammaOutFn> = Op::new(OpInfo {
         name: "aten::digamma.out",
         schema: "digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::digamma")?;
-            stack.push(ops::digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::digamma",
+            |a, results| {
+                results.push(ops::digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfinvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ERFINV: Op<ErfinvFn> = Op::new(OpInfo {
         name: "aten::erfinv",
         schema: "erfinv(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erfinv")?;
-            stack.push(ops::erfinv(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erfinv",
+            |a, results| {
+                results.push(ops::erfinv(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfinvFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ERFINV_: Op<ErfinvFn_> = Op::new(OpInfo {
         name: "aten::erfinv_",
         schema: "erfinv_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::erfinv_")?;
-            stack.push(ops::erfinv_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::erfinv_",
+            |a, results| {
+                results.push(ops::erfinv_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ErfinvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ERFINV_OUT: Op<ErfinvOutFn> = Op::new(OpInfo {
         name: "aten::erfinv.out",
         schema: "erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::erfinv")?;
-            stack.push(ops::erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::erfinv",
+            |a, results| {
+                results.push(ops::erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type I0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static I0: Op<I0Fn> = Op::new(OpInfo {
         name: "aten::i0",
         schema: "i0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::i0")?;
-            stack.push(ops::i0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::i0",
+            |a, results| {
+                results.push(ops::i0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type I0Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static I0_: Op<I0Fn_> = Op::new(OpInfo {
         name: "aten::i0_",
         schema: "i0_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::i0_")?;
-            stack.push(ops::i0_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::i0_",
+            |a, results| {
+                results.push(ops::i0_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type I0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static I0_OUT: Op<I0OutFn> = Op::new(OpInfo {
         name: "aten::i0.out",
         schema: "i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::i0")?;
-            stack.push(ops::i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::i0",
+            |a, results| {
+                results.push(ops::i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialEntrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ENTR: Op<SpecialEntrFn> = Op::new(OpInfo {
         name: "aten::special_entr",
         schema: "special_entr(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_entr")?;
-            stack.push(ops::special_entr(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_entr",
+            |a, results| {
+                results.push(ops::special_entr(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialEntrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_ENTR_OUT: Op<SpecialEntrOutFn> = Op::new(OpInfo {
         name: "aten::special_entr.out",
         schema: "special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_entr")?;
-            stack.push(ops::special_entr_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_entr",
+            |a, results| {
+                results.push(ops::special_entr_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialNdtriFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_NDTRI: Op<SpecialNdtriFn> = Op::new(OpInfo {
         name: "aten::special_ndtri",
         schema: "special_ndtri(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_ndtri")?;
-            stack.push(ops::special_ndtri(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_ndtri",
+            |a, results| {
+                results.push(ops::special_ndtri(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialNdtriOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_NDTRI_OUT: Op<SpecialNdtriOutFn> = Op::new(OpInfo {
         name: "aten::special_ndtri.out",
         schema: "special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_ndtri")?;
-            stack.push(ops::special_ndtri_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_ndtri",
+            |a, results| {
+                results.push(ops::special_ndtri_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI0eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_I0E: Op<SpecialI0eFn> = Op::new(OpInfo {
         name: "aten::special_i0e",
         schema: "special_i0e(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_i0e")?;
-            stack.push(ops::special_i0e(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_i0e",
+            |a, results| {
+                results.push(ops::special_i0e(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI0eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_I0E_OUT: Op<SpecialI0eOutFn> = Op::new(OpInfo {
         name: "aten::special_i0e.out",
         schema: "special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_i0e")?;
-            stack.push(ops::special_i0e_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_i0e",
+            |a, results| {
+                results.push(ops::special_i0e_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_I1: Op<SpecialI1Fn> = Op::new(OpInfo {
         name: "aten::special_i1",
         schema: "special_i1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_i1")?;
-            stack.push(ops::special_i1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_i1",
+            |a, results| {
+                results.push(ops::special_i1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_I1_OUT: Op<SpecialI1OutFn> = Op::new(OpInfo {
         name: "aten::special_i1.out",
         schema: "special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_i1")?;
-            stack.push(ops::special_i1_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_i1",
+            |a, results| {
+                results.push(ops::special_i1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI1eFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_I1E: Op<SpecialI1eFn> = Op::new(OpInfo {
         name: "aten::special_i1e",
         schema: "special_i1e(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_i1e")?;
-            stack.push(ops::special_i1e(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_i1e",
+            |a, results| {
+                results.push(ops::special_i1e(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialI1eOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_I1E_OUT: Op<SpecialI1eOutFn> = Op::new(OpInfo {
         name: "aten::special_i1e.out",
         schema: "special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_i1e")?;
-            stack.push(ops::special_i1e_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_i1e",
+            |a, results| {
+                results.push(ops::special_i1e_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FracFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static FRAC: Op<FracFn> = Op::new(OpInfo {
         name: "aten::frac",
         schema: "frac(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::frac")?;
-            stack.push(ops::frac(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::frac",
+            |a, results| {
+                results.push(ops::frac(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FracFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static FRAC_: Op<FracFn_> = Op::new(OpInfo {
         name: "aten::frac_",
         schema: "frac_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::frac_")?;
-            stack.push(ops::frac_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::frac_",
+            |a, results| {
+                results.push(ops::frac_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FracOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FRAC_OUT: Op<FracOutFn> = Op::new(OpInfo {
         name: "aten::frac.out",
         schema: "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::frac")?;
-            stack.push(ops::frac_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::frac",
+            |a, results| {
+                results.push(ops::frac_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SgnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SGN: Op<SgnFn> = Op::new(OpInfo {
         name: "aten::sgn",
         schema: "sgn(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sgn")?;
-            stack.push(ops::sgn(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sgn",
+            |a, results| {
+                results.push(ops::sgn(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SgnFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SGN_: Op<SgnFn_> = Op::new(OpInfo {
         name: "aten::sgn_",
         schema: "sgn_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sgn_")?;
-            stack.push(ops::sgn_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sgn_",
+            |a, results| {
+                results.push(ops::sgn_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SgnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SGN_OUT: Op<SgnOutFn> = Op::new(OpInfo {
         name: "aten::sgn.out",
         schema: "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sgn")?;
-            stack.push(ops::sgn_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sgn",
+            |a, results| {
+                results.push(ops::sgn_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PolygammaFn = fn(DispatchKeySet, i64, &Tensor) -> Result<Tensor>;
     pub static POLYGAMMA: Op<PolygammaFn> = Op::new(OpInfo {
         name: "aten::polygamma",
         schema: "polygamma(int n, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::polygamma")?;
-            stack.push(ops::polygamma(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::polygamma",
+            |a, results| {
+                results.push(ops::polygamma(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PolygammaOutFn = fn(DispatchKeySet, i64, &Tensor, &Tensor) -> Result<()>;
     pub static POLYGAMMA_OUT: Op<PolygammaOutFn> = Op::new(OpInfo {
         name: "aten::polygamma.out",
         schema: "polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::polygamma")?;
-            stack
-                .push(ops::polygamma_out(a.int(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::polygamma",
+            |a, results| {
+                results
+                    .push(
+                        ops::polygamma_out(a.int(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type PolygammaFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static POLYGAMMA_: Op<PolygammaFn_> = Op::new(OpInfo {
         name: "aten::polygamma_",
         schema: "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::polygamma_")?;
-            stack.push(ops::polygamma_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::polygamma_",
+            |a, results| {
+                results.push(ops::polygamma_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RoundDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(OpInfo {
         name: "aten::round.decimals",
         schema: "round.decimals(Tensor self, *, int decimals) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::round")?;
-            stack.push(ops::round_decimals(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::round",
+            |a, results| {
+                results.push(ops::round_decimals(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RoundDecimalsFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static ROUND_DECIMALS_: Op<RoundDecimalsFn_> = Op::new(OpInfo {
         name: "aten::round_.decimals",
         schema: "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::round_")?;
-            stack.push(ops::round_decimals_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::round_",
+            |a, results| {
+                results.push(ops::round_decimals_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RoundDecimalsOutFn = fn(
@@ -4046,183 +5375,260 @@ pub mod op {
     pub static ROUND_DECIMALS_OUT: Op<RoundDecimalsOutFn> = Op::new(OpInfo {
         name: "aten::round.decimals_out",
         schema: "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::round")?;
-            stack
-                .push(
-                    ops::round_decimals_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::round",
+            |a, results| {
+                results
+                    .push(
+                        ops::round_decimals_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Atan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static ATAN2: Op<Atan2Fn> = Op::new(OpInfo {
         name: "aten::atan2",
         schema: "atan2(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::atan2")?;
-            stack.push(ops::atan2(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::atan2",
+            |a, results| {
+                results.push(ops::atan2(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type Atan2Fn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ATAN2_: Op<Atan2Fn_> = Op::new(OpInfo {
         name: "aten::atan2_",
         schema: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::atan2_")?;
-            stack.push(ops::atan2_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::atan2_",
+            |a, results| {
+                results.push(ops::atan2_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Atan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static ATAN2_OUT: Op<Atan2OutFn> = Op::new(OpInfo {
         name: "aten::atan2.out",
         schema: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::atan2")?;
-            stack.push(ops::atan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::atan2",
+            |a, results| {
+                results
+                    .push(
+                        ops::atan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HypotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static HYPOT: Op<HypotFn> = Op::new(OpInfo {
         name: "aten::hypot",
         schema: "hypot(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hypot")?;
-            stack.push(ops::hypot(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hypot",
+            |a, results| {
+                results.push(ops::hypot(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HypotFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static HYPOT_: Op<HypotFn_> = Op::new(OpInfo {
         name: "aten::hypot_",
         schema: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hypot_")?;
-            stack.push(ops::hypot_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hypot_",
+            |a, results| {
+                results.push(ops::hypot_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HypotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static HYPOT_OUT: Op<HypotOutFn> = Op::new(OpInfo {
         name: "aten::hypot.out",
         schema: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hypot")?;
-            stack.push(ops::hypot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hypot",
+            |a, results| {
+                results
+                    .push(
+                        ops::hypot_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmaxFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FMAX: Op<FmaxFn> = Op::new(OpInfo {
         name: "aten::fmax",
         schema: "fmax(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmax")?;
-            stack.push(ops::fmax(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmax",
+            |a, results| {
+                results.push(ops::fmax(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static FMAX_OUT: Op<FmaxOutFn> = Op::new(OpInfo {
         name: "aten::fmax.out",
         schema: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fmax")?;
-            stack.push(ops::fmax_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::fmax_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FminFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FMIN: Op<FminFn> = Op::new(OpInfo {
         name: "aten::fmin",
         schema: "fmin(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmin")?;
-            stack.push(ops::fmin(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmin",
+            |a, results| {
+                results.push(ops::fmin(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FminOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static FMIN_OUT: Op<FminOutFn> = Op::new(OpInfo {
         name: "aten::fmin.out",
         schema: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fmin")?;
-            stack.push(ops::fmin_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fmin",
+            |a, results| {
+                results
+                    .push(
+                        ops::fmin_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static COPYSIGN: Op<CopysignFn> = Op::new(OpInfo {
         name: "aten::copysign.Tensor",
         schema: "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::copysign")?;
-            stack.push(ops::copysign(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::copysign",
+            |a, results| {
+                results.push(ops::copysign(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static COPYSIGN_: Op<CopysignFn_> = Op::new(OpInfo {
         name: "aten::copysign_.Tensor",
         schema: "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::copysign_")?;
-            stack.push(ops::copysign_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::copysign_",
+            |a, results| {
+                results.push(ops::copysign_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static COPYSIGN_OUT: Op<CopysignOutFn> = Op::new(OpInfo {
         name: "aten::copysign.out",
         schema: "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::copysign")?;
-            stack
-                .push(
-                    ops::copysign_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::copysign",
+            |a, results| {
+                results
+                    .push(
+                        ops::copysign_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static COPYSIGN_SCALAR: Op<CopysignScalarFn> = Op::new(OpInfo {
         name: "aten::copysign.Scalar",
         schema: "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::copysign")?;
-            stack.push(ops::copysign_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::copysign",
+            |a, results| {
+                results.push(ops::copysign_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static COPYSIGN_SCALAR_: Op<CopysignScalarFn_> = Op::new(OpInfo {
         name: "aten::copysign_.Scalar",
         schema: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::copysign_")?;
-            stack.push(ops::copysign_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::copysign_",
+            |a, results| {
+                results.push(ops::copysign_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CopysignScalarOutFn = fn(
@@ -4234,26 +5640,38 @@ pub mod op {
     pub static COPYSIGN_SCALAR_OUT: Op<CopysignScalarOutFn> = Op::new(OpInfo {
         name: "aten::copysign.Scalar_out",
         schema: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::copysign")?;
-            stack
-                .push(
-                    ops::copysign_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::copysign",
+            |a, results| {
+                results
+                    .push(
+                        ops::copysign_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogaddexpFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LOGADDEXP: Op<LogaddexpFn> = Op::new(OpInfo {
         name: "aten::logaddexp",
         schema: "logaddexp(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logaddexp")?;
-            stack.push(ops::logaddexp(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logaddexp",
+            |a, results| {
+                results.push(ops::logaddexp(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogaddexpOutFn = fn(
@@ -4265,25 +5683,34 @@ pub mod op {
     pub static LOGADDEXP_OUT: Op<LogaddexpOutFn> = Op::new(OpInfo {
         name: "aten::logaddexp.out",
         schema: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logaddexp")?;
-            stack
-                .push(
-                    ops::logaddexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logaddexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::logaddexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Logaddexp2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LOGADDEXP2: Op<Logaddexp2Fn> = Op::new(OpInfo {
         name: "aten::logaddexp2",
         schema: "logaddexp2(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logaddexp2")?;
-            stack.push(ops::logaddexp2(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logaddexp2",
+            |a, results| {
+                results.push(ops::logaddexp2(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Logaddexp2OutFn = fn(
@@ -4295,36 +5722,49 @@ pub mod op {
     pub static LOGADDEXP2_OUT: Op<Logaddexp2OutFn> = Op::new(OpInfo {
         name: "aten::logaddexp2.out",
         schema: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logaddexp2")?;
-            stack
-                .push(
-                    ops::logaddexp2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logaddexp2",
+            |a, results| {
+                results
+                    .push(
+                        ops::logaddexp2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HeavisideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static HEAVISIDE: Op<HeavisideFn> = Op::new(OpInfo {
         name: "aten::heaviside",
         schema: "heaviside(Tensor self, Tensor values) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::heaviside")?;
-            stack.push(ops::heaviside(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::heaviside",
+            |a, results| {
+                results.push(ops::heaviside(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HeavisideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static HEAVISIDE_: Op<HeavisideFn_> = Op::new(OpInfo {
         name: "aten::heaviside_",
         schema: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::heaviside_")?;
-            stack.push(ops::heaviside_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::heaviside_",
+            |a, results| {
+                results.push(ops::heaviside_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HeavisideOutFn = fn(
@@ -4336,36 +5776,49 @@ pub mod op {
     pub static HEAVISIDE_OUT: Op<HeavisideOutFn> = Op::new(OpInfo {
         name: "aten::heaviside.out",
         schema: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::heaviside")?;
-            stack
-                .push(
-                    ops::heaviside_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::heaviside",
+            |a, results| {
+                results
+                    .push(
+                        ops::heaviside_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NextafterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static NEXTAFTER: Op<NextafterFn> = Op::new(OpInfo {
         name: "aten::nextafter",
         schema: "nextafter(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::nextafter")?;
-            stack.push(ops::nextafter(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::nextafter",
+            |a, results| {
+                results.push(ops::nextafter(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NextafterFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NEXTAFTER_: Op<NextafterFn_> = Op::new(OpInfo {
         name: "aten::nextafter_",
         schema: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::nextafter_")?;
-            stack.push(ops::nextafter_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::nextafter_",
+            |a, results| {
+                results.push(ops::nextafter_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NextafterOutFn = fn(
@@ -4377,106 +5830,146 @@ pub mod op {
     pub static NEXTAFTER_OUT: Op<NextafterOutFn> = Op::new(OpInfo {
         name: "aten::nextafter.out",
         schema: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::nextafter")?;
-            stack
-                .push(
-                    ops::nextafter_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::nextafter",
+            |a, results| {
+                results
+                    .push(
+                        ops::nextafter_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static IGAMMA: Op<IgammaFn> = Op::new(OpInfo {
         name: "aten::igamma",
         schema: "igamma(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::igamma")?;
-            stack.push(ops::igamma(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::igamma",
+            |a, results| {
+                results.push(ops::igamma(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammaFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static IGAMMA_: Op<IgammaFn_> = Op::new(OpInfo {
         name: "aten::igamma_",
         schema: "igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::igamma_")?;
-            stack.push(ops::igamma_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::igamma_",
+            |a, results| {
+                results.push(ops::igamma_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static IGAMMA_OUT: Op<IgammaOutFn> = Op::new(OpInfo {
         name: "aten::igamma.out",
         schema: "igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::igamma")?;
-            stack
-                .push(ops::igamma_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::igamma",
+            |a, results| {
+                results
+                    .push(
+                        ops::igamma_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammacFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static IGAMMAC: Op<IgammacFn> = Op::new(OpInfo {
         name: "aten::igammac",
         schema: "igammac(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::igammac")?;
-            stack.push(ops::igammac(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::igammac",
+            |a, results| {
+                results.push(ops::igammac(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammacFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static IGAMMAC_: Op<IgammacFn_> = Op::new(OpInfo {
         name: "aten::igammac_",
         schema: "igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::igammac_")?;
-            stack.push(ops::igammac_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::igammac_",
+            |a, results| {
+                results.push(ops::igammac_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IgammacOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static IGAMMAC_OUT: Op<IgammacOutFn> = Op::new(OpInfo {
         name: "aten::igammac.out",
         schema: "igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::igammac")?;
-            stack
-                .push(
-                    ops::igammac_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::igammac",
+            |a, results| {
+                results
+                    .push(
+                        ops::igammac_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static XLOGY: Op<XlogyFn> = Op::new(OpInfo {
         name: "aten::xlogy.Tensor",
         schema: "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::xlogy")?;
-            stack.push(ops::xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::xlogy",
+            |a, results| {
+                results.push(ops::xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static XLOGY_: Op<XlogyFn_> = Op::new(OpInfo {
         name: "aten::xlogy_.Tensor",
         schema: "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::xlogy_")?;
-            stack.push(ops::xlogy_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::xlogy_",
+            |a, results| {
+                results.push(ops::xlogy_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyOutTensorFn = fn(
@@ -4488,26 +5981,34 @@ pub mod op {
     pub static XLOGY_OUT_TENSOR: Op<XlogyOutTensorFn> = Op::new(OpInfo {
         name: "aten::xlogy.OutTensor",
         schema: "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::xlogy")?;
-            stack
-                .push(
-                    ops::xlogy_out_tensor(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::xlogy_out_tensor(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyScalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
     pub static XLOGY_SCALAR_SELF: Op<XlogyScalarSelfFn> = Op::new(OpInfo {
         name: "aten::xlogy.Scalar_Self",
         schema: "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::xlogy")?;
-            stack.push(ops::xlogy_scalar_self(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::xlogy",
+            |a, results| {
+                results.push(ops::xlogy_scalar_self(a.scalar(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyOutScalarSelfFn = fn(
@@ -4519,37 +6020,55 @@ pub mod op {
     pub static XLOGY_OUT_SCALAR_SELF: Op<XlogyOutScalarSelfFn> = Op::new(OpInfo {
         name: "aten::xlogy.OutScalar_Self",
         schema: "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::xlogy")?;
-            stack
-                .push(
-                    ops::xlogy_out_scalar_self(a.scalar(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::xlogy_out_scalar_self(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static XLOGY_SCALAR_OTHER: Op<XlogyScalarOtherFn> = Op::new(OpInfo {
         name: "aten::xlogy.Scalar_Other",
         schema: "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::xlogy")?;
-            stack.push(ops::xlogy_scalar_other(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::xlogy",
+            |a, results| {
+                results
+                    .push(ops::xlogy_scalar_other(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyScalarOtherFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static XLOGY_SCALAR_OTHER_: Op<XlogyScalarOtherFn_> = Op::new(OpInfo {
         name: "aten::xlogy_.Scalar_Other",
         schema: "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::xlogy_")?;
-            stack.push(ops::xlogy_scalar_other_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::xlogy_",
+            |a, results| {
+                results
+                    .push(ops::xlogy_scalar_other_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type XlogyOutScalarOtherFn = fn(
@@ -4561,30 +6080,38 @@ pub mod op {
     pub static XLOGY_OUT_SCALAR_OTHER: Op<XlogyOutScalarOtherFn> = Op::new(OpInfo {
         name: "aten::xlogy.OutScalar_Other",
         schema: "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::xlogy")?;
-            stack
-                .push(
-                    ops::xlogy_out_scalar_other(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::xlogy_out_scalar_other(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_XLOG1PY: Op<SpecialXlog1pyFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py",
         schema: "special_xlog1py(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
-            stack.push(ops::special_xlog1py(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlog1py",
+            |a, results| {
+                results.push(ops::special_xlog1py(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pyOutFn = fn(
@@ -4596,15 +6123,23 @@ pub mod op {
     pub static SPECIAL_XLOG1PY_OUT: Op<SpecialXlog1pyOutFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py.out",
         schema: "special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
-            stack
-                .push(
-                    ops::special_xlog1py_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlog1py",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlog1py_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pySelfScalarFn = fn(
@@ -4615,14 +6150,19 @@ pub mod op {
     pub static SPECIAL_XLOG1PY_SELF_SCALAR: Op<SpecialXlog1pySelfScalarFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py.self_scalar",
         schema: "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
-            stack
-                .push(
-                    ops::special_xlog1py_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlog1py",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlog1py_self_scalar(a.scalar(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pySelfScalarOutFn = fn(
@@ -4634,19 +6174,23 @@ pub mod op {
     pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Op<SpecialXlog1pySelfScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py.self_scalar_out",
         schema: "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
-            stack
-                .push(
-                    ops::special_xlog1py_self_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlog1py",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlog1py_self_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pyOtherScalarFn = fn(
@@ -4657,14 +6201,19 @@ pub mod op {
     pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Op<SpecialXlog1pyOtherScalarFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py.other_scalar",
         schema: "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlog1py")?;
-            stack
-                .push(
-                    ops::special_xlog1py_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlog1py",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlog1py_other_scalar(a.tensor(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialXlog1pyOtherScalarOutFn = fn(
@@ -4676,30 +6225,38 @@ pub mod op {
     pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Op<SpecialXlog1pyOtherScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_xlog1py.other_scalar_out",
         schema: "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlog1py")?;
-            stack
-                .push(
-                    ops::special_xlog1py_other_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlog1py",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlog1py_other_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ZETA: Op<SpecialZetaFn> = Op::new(OpInfo {
         name: "aten::special_zeta",
         schema: "special_zeta(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_zeta")?;
-            stack.push(ops::special_zeta(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_zeta",
+            |a, results| {
+                results.push(ops::special_zeta(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaOutFn = fn(
@@ -4711,15 +6268,19 @@ pub mod op {
     pub static SPECIAL_ZETA_OUT: Op<SpecialZetaOutFn> = Op::new(OpInfo {
         name: "aten::special_zeta.out",
         schema: "special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_zeta")?;
-            stack
-                .push(
-                    ops::special_zeta_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_zeta",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_zeta_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaSelfScalarFn = fn(
@@ -4730,12 +6291,18 @@ pub mod op {
     pub static SPECIAL_ZETA_SELF_SCALAR: Op<SpecialZetaSelfScalarFn> = Op::new(OpInfo {
         name: "aten::special_zeta.self_scalar",
         schema: "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_zeta")?;
-            stack
-                .push(ops::special_zeta_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_zeta",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_zeta_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaSelfScalarOutFn = fn(
@@ -4747,19 +6314,23 @@ pub mod op {
     pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Op<SpecialZetaSelfScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_zeta.self_scalar_out",
         schema: "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_zeta")?;
-            stack
-                .push(
-                    ops::special_zeta_self_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_zeta",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_zeta_self_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaOtherScalarFn = fn(
@@ -4770,14 +6341,19 @@ pub mod op {
     pub static SPECIAL_ZETA_OTHER_SCALAR: Op<SpecialZetaOtherScalarFn> = Op::new(OpInfo {
         name: "aten::special_zeta.other_scalar",
         schema: "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_zeta")?;
-            stack
-                .push(
-                    ops::special_zeta_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_zeta",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_zeta_other_scalar(a.tensor(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialZetaOtherScalarOutFn = fn(
@@ -4789,107 +6365,149 @@ pub mod op {
     pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Op<SpecialZetaOtherScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_zeta.other_scalar_out",
         schema: "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_zeta")?;
-            stack
-                .push(
-                    ops::special_zeta_other_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_zeta",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_zeta_other_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GcdFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GCD: Op<GcdFn> = Op::new(OpInfo {
         name: "aten::gcd",
         schema: "gcd(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gcd")?;
-            stack.push(ops::gcd(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gcd",
+            |a, results| {
+                results.push(ops::gcd(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GcdFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static GCD_: Op<GcdFn_> = Op::new(OpInfo {
         name: "aten::gcd_",
         schema: "gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::gcd_")?;
-            stack.push(ops::gcd_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::gcd_",
+            |a, results| {
+                results.push(ops::gcd_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GcdOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static GCD_OUT: Op<GcdOutFn> = Op::new(OpInfo {
         name: "aten::gcd.out",
         schema: "gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::gcd")?;
-            stack.push(ops::gcd_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::gcd",
+            |a, results| {
+                results
+                    .push(
+                        ops::gcd_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LcmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LCM: Op<LcmFn> = Op::new(OpInfo {
         name: "aten::lcm",
         schema: "lcm(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lcm")?;
-            stack.push(ops::lcm(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lcm",
+            |a, results| {
+                results.push(ops::lcm(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LcmFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LCM_: Op<LcmFn_> = Op::new(OpInfo {
         name: "aten::lcm_",
         schema: "lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lcm_")?;
-            stack.push(ops::lcm_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lcm_",
+            |a, results| {
+                results.push(ops::lcm_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LcmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static LCM_OUT: Op<LcmOutFn> = Op::new(OpInfo {
         name: "aten::lcm.out",
         schema: "lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::lcm")?;
-            stack.push(ops::lcm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::lcm",
+            |a, results| {
+                results
+                    .push(
+                        ops::lcm_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static REMAINDER: Op<RemainderFn> = Op::new(OpInfo {
         name: "aten::remainder.Tensor",
         schema: "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::remainder")?;
-            stack.push(ops::remainder(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::remainder",
+            |a, results| {
+                results.push(ops::remainder(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type RemainderFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static REMAINDER_: Op<RemainderFn_> = Op::new(OpInfo {
         name: "aten::remainder_.Tensor",
         schema: "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::remainder_")?;
-            stack.push(ops::remainder_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::remainder_",
+            |a, results| {
+                results.push(ops::remainder_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderTensorOutFn = fn(
@@ -4901,37 +6519,53 @@ pub mod op {
     pub static REMAINDER_TENSOR_OUT: Op<RemainderTensorOutFn> = Op::new(OpInfo {
         name: "aten::remainder.Tensor_out",
         schema: "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::remainder")?;
-            stack
-                .push(
-                    ops::remainder_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::remainder",
+            |a, results| {
+                results
+                    .push(
+                        ops::remainder_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static REMAINDER_SCALAR: Op<RemainderScalarFn> = Op::new(OpInfo {
         name: "aten::remainder.Scalar",
         schema: "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::remainder")?;
-            stack.push(ops::remainder_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::remainder",
+            |a, results| {
+                results.push(ops::remainder_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type RemainderScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static REMAINDER_SCALAR_: Op<RemainderScalarFn_> = Op::new(OpInfo {
         name: "aten::remainder_.Scalar",
         schema: "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::remainder_")?;
-            stack.push(ops::remainder_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::remainder_",
+            |a, results| {
+                results.push(ops::remainder_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderScalarOutFn = fn(
@@ -4943,15 +6577,23 @@ pub mod op {
     pub static REMAINDER_SCALAR_OUT: Op<RemainderScalarOutFn> = Op::new(OpInfo {
         name: "aten::remainder.Scalar_out",
         schema: "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::remainder")?;
-            stack
-                .push(
-                    ops::remainder_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::remainder",
+            |a, results| {
+                results
+                    .push(
+                        ops::remainder_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderScalarTensorFn = fn(
@@ -4962,11 +6604,18 @@ pub mod op {
     pub static REMAINDER_SCALAR_TENSOR: Op<RemainderScalarTensorFn> = Op::new(OpInfo {
         name: "aten::remainder.Scalar_Tensor",
         schema: "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::remainder")?;
-            stack.push(ops::remainder_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::remainder",
+            |a, results| {
+                results
+                    .push(
+                        ops::remainder_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type RemainderScalarTensorOutFn = fn(
@@ -4978,41 +6627,53 @@ pub mod op {
     pub static REMAINDER_SCALAR_TENSOR_OUT: Op<RemainderScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::remainder.Scalar_Tensor_out",
         schema: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::remainder")?;
-            stack
-                .push(
-                    ops::remainder_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::remainder",
+            |a, results| {
+                results
+                    .push(
+                        ops::remainder_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmodFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FMOD: Op<FmodFn> = Op::new(OpInfo {
         name: "aten::fmod.Tensor",
         schema: "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmod")?;
-            stack.push(ops::fmod(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmod",
+            |a, results| {
+                results.push(ops::fmod(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type FmodFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FMOD_: Op<FmodFn_> = Op::new(OpInfo {
         name: "aten::fmod_.Tensor",
         schema: "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmod_")?;
-            stack.push(ops::fmod_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmod_",
+            |a, results| {
+                results.push(ops::fmod_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmodTensorOutFn = fn(
@@ -5024,37 +6685,49 @@ pub mod op {
     pub static FMOD_TENSOR_OUT: Op<FmodTensorOutFn> = Op::new(OpInfo {
         name: "aten::fmod.Tensor_out",
         schema: "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fmod")?;
-            stack
-                .push(
-                    ops::fmod_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fmod",
+            |a, results| {
+                results
+                    .push(
+                        ops::fmod_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmodScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static FMOD_SCALAR: Op<FmodScalarFn> = Op::new(OpInfo {
         name: "aten::fmod.Scalar",
         schema: "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmod")?;
-            stack.push(ops::fmod_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmod",
+            |a, results| {
+                results.push(ops::fmod_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type FmodScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static FMOD_SCALAR_: Op<FmodScalarFn_> = Op::new(OpInfo {
         name: "aten::fmod_.Scalar",
         schema: "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fmod_")?;
-            stack.push(ops::fmod_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fmod_",
+            |a, results| {
+                results.push(ops::fmod_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FmodScalarOutFn = fn(
@@ -5066,37 +6739,49 @@ pub mod op {
     pub static FMOD_SCALAR_OUT: Op<FmodScalarOutFn> = Op::new(OpInfo {
         name: "aten::fmod.Scalar_out",
         schema: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::fmod")?;
-            stack
-                .push(
-                    ops::fmod_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::fmod",
+            |a, results| {
+                results
+                    .push(
+                        ops::fmod_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BITWISE_AND: Op<BitwiseAndFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Tensor",
         schema: "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_and")?;
-            stack.push(ops::bitwise_and(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_and",
+            |a, results| {
+                results.push(ops::bitwise_and(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseAndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_AND_: Op<BitwiseAndFn_> = Op::new(OpInfo {
         name: "aten::bitwise_and_.Tensor",
         schema: "bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_and_")?;
-            stack.push(ops::bitwise_and_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_and_",
+            |a, results| {
+                results.push(ops::bitwise_and_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndTensorOutFn = fn(
@@ -5108,41 +6793,55 @@ pub mod op {
     pub static BITWISE_AND_TENSOR_OUT: Op<BitwiseAndTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Tensor_out",
         schema: "bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_and")?;
-            stack
-                .push(
-                    ops::bitwise_and_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_and",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_and_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static BITWISE_AND_SCALAR: Op<BitwiseAndScalarFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Scalar",
         schema: "bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_and")?;
-            stack.push(ops::bitwise_and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_and",
+            |a, results| {
+                results
+                    .push(ops::bitwise_and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseAndScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static BITWISE_AND_SCALAR_: Op<BitwiseAndScalarFn_> = Op::new(OpInfo {
         name: "aten::bitwise_and_.Scalar",
         schema: "bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_and_")?;
-            stack.push(ops::bitwise_and_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_and_",
+            |a, results| {
+                results
+                    .push(ops::bitwise_and_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndScalarOutFn = fn(
@@ -5154,19 +6853,23 @@ pub mod op {
     pub static BITWISE_AND_SCALAR_OUT: Op<BitwiseAndScalarOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Scalar_out",
         schema: "bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_and")?;
-            stack
-                .push(
-                    ops::bitwise_and_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_and",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_and_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndScalarTensorFn = fn(
@@ -5177,14 +6880,19 @@ pub mod op {
     pub static BITWISE_AND_SCALAR_TENSOR: Op<BitwiseAndScalarTensorFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Scalar_Tensor",
         schema: "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_and")?;
-            stack
-                .push(
-                    ops::bitwise_and_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_and",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_and_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseAndScalarTensorOutFn = fn(
@@ -5196,63 +6904,83 @@ pub mod op {
     pub static BITWISE_AND_SCALAR_TENSOR_OUT: Op<BitwiseAndScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_and.Scalar_Tensor_out",
         schema: "bitwise_and.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_and")?;
-            stack
-                .push(
-                    ops::bitwise_and_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_and",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_and_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __AndFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __AND__: Op<__AndFn_> = Op::new(OpInfo {
         name: "aten::__and__.Tensor",
         schema: "__and__.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__and__")?;
-            stack.push(ops::__and__(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__and__",
+            |a, results| {
+                results.push(ops::__and__(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type __AndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static __AND_SCALAR: Op<__AndScalarFn> = Op::new(OpInfo {
         name: "aten::__and__.Scalar",
         schema: "__and__.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__and__")?;
-            stack.push(ops::__and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__and__",
+            |a, results| {
+                results.push(ops::__and_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BitwiseOrFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BITWISE_OR: Op<BitwiseOrFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Tensor",
         schema: "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_or")?;
-            stack.push(ops::bitwise_or(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_or",
+            |a, results| {
+                results.push(ops::bitwise_or(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseOrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_OR_: Op<BitwiseOrFn_> = Op::new(OpInfo {
         name: "aten::bitwise_or_.Tensor",
         schema: "bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_or_")?;
-            stack.push(ops::bitwise_or_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_or_",
+            |a, results| {
+                results.push(ops::bitwise_or_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseOrTensorOutFn = fn(
@@ -5264,37 +6992,54 @@ pub mod op {
     pub static BITWISE_OR_TENSOR_OUT: Op<BitwiseOrTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Tensor_out",
         schema: "bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_or")?;
-            stack
-                .push(
-                    ops::bitwise_or_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_or",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_or_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseOrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static BITWISE_OR_SCALAR: Op<BitwiseOrScalarFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Scalar",
         schema: "bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_or")?;
-            stack.push(ops::bitwise_or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_or",
+            |a, results| {
+                results.push(ops::bitwise_or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseOrScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static BITWISE_OR_SCALAR_: Op<BitwiseOrScalarFn_> = Op::new(OpInfo {
         name: "aten::bitwise_or_.Scalar",
         schema: "bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_or_")?;
-            stack.push(ops::bitwise_or_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_or_",
+            |a, results| {
+                results
+                    .push(ops::bitwise_or_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseOrScalarOutFn = fn(
@@ -5306,15 +7051,23 @@ pub mod op {
     pub static BITWISE_OR_SCALAR_OUT: Op<BitwiseOrScalarOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Scalar_out",
         schema: "bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_or")?;
-            stack
-                .push(
-                    ops::bitwise_or_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_or",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_or_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseOrScalarTensorFn = fn(
@@ -5325,12 +7078,18 @@ pub mod op {
     pub static BITWISE_OR_SCALAR_TENSOR: Op<BitwiseOrScalarTensorFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Scalar_Tensor",
         schema: "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_or")?;
-            stack
-                .push(ops::bitwise_or_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_or",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_or_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseOrScalarTensorOutFn = fn(
@@ -5342,63 +7101,83 @@ pub mod op {
     pub static BITWISE_OR_SCALAR_TENSOR_OUT: Op<BitwiseOrScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_or.Scalar_Tensor_out",
         schema: "bitwise_or.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_or")?;
-            stack
-                .push(
-                    ops::bitwise_or_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_or",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_or_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __OrFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __OR__: Op<__OrFn_> = Op::new(OpInfo {
         name: "aten::__or__.Tensor",
         schema: "__or__.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__or__")?;
-            stack.push(ops::__or__(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__or__",
+            |a, results| {
+                results.push(ops::__or__(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type __OrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static __OR_SCALAR: Op<__OrScalarFn> = Op::new(OpInfo {
         name: "aten::__or__.Scalar",
         schema: "__or__.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__or__")?;
-            stack.push(ops::__or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__or__",
+            |a, results| {
+                results.push(ops::__or_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BitwiseXorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BITWISE_XOR: Op<BitwiseXorFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Tensor",
         schema: "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
-            stack.push(ops::bitwise_xor(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_xor",
+            |a, results| {
+                results.push(ops::bitwise_xor(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseXorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_XOR_: Op<BitwiseXorFn_> = Op::new(OpInfo {
         name: "aten::bitwise_xor_.Tensor",
         schema: "bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_xor_")?;
-            stack.push(ops::bitwise_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_xor_",
+            |a, results| {
+                results.push(ops::bitwise_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseXorTensorOutFn = fn(
@@ -5410,41 +7189,55 @@ pub mod op {
     pub static BITWISE_XOR_TENSOR_OUT: Op<BitwiseXorTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Tensor_out",
         schema: "bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
-            stack
-                .push(
-                    ops::bitwise_xor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_xor",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_xor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseXorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static BITWISE_XOR_SCALAR: Op<BitwiseXorScalarFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Scalar",
         schema: "bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
-            stack.push(ops::bitwise_xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_xor",
+            |a, results| {
+                results
+                    .push(ops::bitwise_xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type BitwiseXorScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static BITWISE_XOR_SCALAR_: Op<BitwiseXorScalarFn_> = Op::new(OpInfo {
         name: "aten::bitwise_xor_.Scalar",
         schema: "bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_xor_")?;
-            stack.push(ops::bitwise_xor_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_xor_",
+            |a, results| {
+                results
+                    .push(ops::bitwise_xor_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseXorScalarOutFn = fn(
@@ -5456,19 +7249,23 @@ pub mod op {
     pub static BITWISE_XOR_SCALAR_OUT: Op<BitwiseXorScalarOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Scalar_out",
         schema: "bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
-            stack
-                .push(
-                    ops::bitwise_xor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_xor",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_xor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseXorScalarTensorFn = fn(
@@ -5479,14 +7276,19 @@ pub mod op {
     pub static BITWISE_XOR_SCALAR_TENSOR: Op<BitwiseXorScalarTensorFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Scalar_Tensor",
         schema: "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_xor")?;
-            stack
-                .push(
-                    ops::bitwise_xor_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_xor",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_xor_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseXorScalarTensorOutFn = fn(
@@ -5498,63 +7300,85 @@ pub mod op {
     pub static BITWISE_XOR_SCALAR_TENSOR_OUT: Op<BitwiseXorScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_xor.Scalar_Tensor_out",
         schema: "bitwise_xor.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_xor")?;
-            stack
-                .push(
-                    ops::bitwise_xor_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_xor",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_xor_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __XorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __XOR__: Op<__XorFn_> = Op::new(OpInfo {
         name: "aten::__xor__.Tensor",
         schema: "__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__xor__")?;
-            stack.push(ops::__xor__(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__xor__",
+            |a, results| {
+                results.push(ops::__xor__(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __XorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static __XOR_SCALAR: Op<__XorScalarFn> = Op::new(OpInfo {
         name: "aten::__xor__.Scalar",
         schema: "__xor__.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__xor__")?;
-            stack.push(ops::__xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__xor__",
+            |a, results| {
+                results.push(ops::__xor_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static BITWISE_LEFT_SHIFT: Op<BitwiseLeftShiftFn> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Tensor",
         schema: "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
-            stack.push(ops::bitwise_left_shift(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(ops::bitwise_left_shift(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_LEFT_SHIFT_: Op<BitwiseLeftShiftFn_> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift_.Tensor",
         schema: "bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_left_shift_")?;
-            stack.push(ops::bitwise_left_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_left_shift_",
+            |a, results| {
+                results
+                    .push(ops::bitwise_left_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftTensorOutFn = fn(
@@ -5566,19 +7390,23 @@ pub mod op {
     pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Op<BitwiseLeftShiftTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Tensor_out",
         schema: "bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftTensorScalarFn = fn(
@@ -5589,15 +7417,22 @@ pub mod op {
     pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Op<BitwiseLeftShiftTensorScalarFn> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Tensor_Scalar",
         schema: "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_tensor_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftTensorScalarFn_ = fn(
@@ -5608,15 +7443,22 @@ pub mod op {
     pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_: Op<BitwiseLeftShiftTensorScalarFn_> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift_.Tensor_Scalar",
         schema: "bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_left_shift_")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_tensor_scalar_(a.tensor(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_left_shift_",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_tensor_scalar_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftTensorScalarOutFn = fn(
@@ -5630,19 +7472,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Tensor_Scalar_out",
         schema: "bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftScalarTensorFn = fn(
@@ -5653,15 +7499,22 @@ pub mod op {
     pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Op<BitwiseLeftShiftScalarTensorFn> = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Scalar_Tensor",
         schema: "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_left_shift")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_scalar_tensor(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseLeftShiftScalarTensorOutFn = fn(
@@ -5675,41 +7528,53 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::bitwise_left_shift.Scalar_Tensor_out",
         schema: "bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_left_shift")?;
-            stack
-                .push(
-                    ops::bitwise_left_shift_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_left_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_left_shift_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __LshiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __LSHIFT__: Op<__LshiftFn_> = Op::new(OpInfo {
         name: "aten::__lshift__.Tensor",
         schema: "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__lshift__")?;
-            stack.push(ops::__lshift__(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__lshift__",
+            |a, results| {
+                results.push(ops::__lshift__(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __LshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static __LSHIFT_SCALAR: Op<__LshiftScalarFn> = Op::new(OpInfo {
         name: "aten::__lshift__.Scalar",
         schema: "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__lshift__")?;
-            stack.push(ops::__lshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__lshift__",
+            |a, results| {
+                results.push(ops::__lshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftFn = fn(
@@ -5720,22 +7585,32 @@ pub mod op {
     pub static BITWISE_RIGHT_SHIFT: Op<BitwiseRightShiftFn> = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Tensor",
         schema: "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
-            stack.push(ops::bitwise_right_shift(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(ops::bitwise_right_shift(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static BITWISE_RIGHT_SHIFT_: Op<BitwiseRightShiftFn_> = Op::new(OpInfo {
         name: "aten::bitwise_right_shift_.Tensor",
         schema: "bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_right_shift_")?;
-            stack.push(ops::bitwise_right_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_right_shift_",
+            |a, results| {
+                results
+                    .push(ops::bitwise_right_shift_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftTensorOutFn = fn(
@@ -5747,19 +7622,23 @@ pub mod op {
     pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Op<BitwiseRightShiftTensorOutFn> = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Tensor_out",
         schema: "bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftTensorScalarFn = fn(
@@ -5770,15 +7649,22 @@ pub mod op {
     pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Op<BitwiseRightShiftTensorScalarFn> = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Tensor_Scalar",
         schema: "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_tensor_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftTensorScalarFn_ = fn(
@@ -5791,15 +7677,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::bitwise_right_shift_.Tensor_Scalar",
         schema: "bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_right_shift_")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_tensor_scalar_(a.tensor(0)?, a.scalar(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_right_shift_",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_tensor_scalar_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftTensorScalarOutFn = fn(
@@ -5813,19 +7706,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Tensor_Scalar_out",
         schema: "bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftScalarTensorFn = fn(
@@ -5836,15 +7733,22 @@ pub mod op {
     pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Op<BitwiseRightShiftScalarTensorFn> = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Scalar_Tensor",
         schema: "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bitwise_right_shift")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_scalar_tensor(a.scalar(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_scalar_tensor(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type BitwiseRightShiftScalarTensorOutFn = fn(
@@ -5858,63 +7762,83 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::bitwise_right_shift.Scalar_Tensor_out",
         schema: "bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bitwise_right_shift")?;
-            stack
-                .push(
-                    ops::bitwise_right_shift_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bitwise_right_shift",
+            |a, results| {
+                results
+                    .push(
+                        ops::bitwise_right_shift_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __RshiftFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static __RSHIFT__: Op<__RshiftFn_> = Op::new(OpInfo {
         name: "aten::__rshift__.Tensor",
         schema: "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__rshift__")?;
-            stack.push(ops::__rshift__(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__rshift__",
+            |a, results| {
+                results.push(ops::__rshift__(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type __RshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static __RSHIFT_SCALAR: Op<__RshiftScalarFn> = Op::new(OpInfo {
         name: "aten::__rshift__.Scalar",
         schema: "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::__rshift__")?;
-            stack.push(ops::__rshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::__rshift__",
+            |a, results| {
+                results.push(ops::__rshift_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalXorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LOGICAL_XOR: Op<LogicalXorFn> = Op::new(OpInfo {
         name: "aten::logical_xor",
         schema: "logical_xor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_xor")?;
-            stack.push(ops::logical_xor(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_xor",
+            |a, results| {
+                results.push(ops::logical_xor(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LogicalXorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOGICAL_XOR_: Op<LogicalXorFn_> = Op::new(OpInfo {
         name: "aten::logical_xor_",
         schema: "logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logical_xor_")?;
-            stack.push(ops::logical_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logical_xor_",
+            |a, results| {
+                results.push(ops::logical_xor_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogicalXorOutFn = fn(
@@ -5926,37 +7850,49 @@ pub mod op {
     pub static LOGICAL_XOR_OUT: Op<LogicalXorOutFn> = Op::new(OpInfo {
         name: "aten::logical_xor.out",
         schema: "logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logical_xor")?;
-            stack
-                .push(
-                    ops::logical_xor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logical_xor",
+            |a, results| {
+                results
+                    .push(
+                        ops::logical_xor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloorDivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static FLOOR_DIVIDE: Op<FloorDivideFn> = Op::new(OpInfo {
         name: "aten::floor_divide",
         schema: "floor_divide(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::floor_divide")?;
-            stack.push(ops::floor_divide(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::floor_divide",
+            |a, results| {
+                results.push(ops::floor_divide(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FloorDivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FLOOR_DIVIDE_: Op<FloorDivideFn_> = Op::new(OpInfo {
         name: "aten::floor_divide_.Tensor",
         schema: "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::floor_divide_")?;
-            stack.push(ops::floor_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::floor_divide_",
+            |a, results| {
+                results.push(ops::floor_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FloorDivideOutFn = fn(
@@ -5968,103 +7904,139 @@ pub mod op {
     pub static FLOOR_DIVIDE_OUT: Op<FloorDivideOutFn> = Op::new(OpInfo {
         name: "aten::floor_divide.out",
         schema: "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::floor_divide")?;
-            stack
-                .push(
-                    ops::floor_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::floor_divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::floor_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsposinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISPOSINF: Op<IsposinfFn> = Op::new(OpInfo {
         name: "aten::isposinf",
         schema: "isposinf(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isposinf")?;
-            stack.push(ops::isposinf(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isposinf",
+            |a, results| {
+                results.push(ops::isposinf(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsposinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ISPOSINF_OUT: Op<IsposinfOutFn> = Op::new(OpInfo {
         name: "aten::isposinf.out",
         schema: "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::isposinf")?;
-            stack.push(ops::isposinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::isposinf",
+            |a, results| {
+                results.push(ops::isposinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsneginfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISNEGINF: Op<IsneginfFn> = Op::new(OpInfo {
         name: "aten::isneginf",
         schema: "isneginf(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isneginf")?;
-            stack.push(ops::isneginf(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isneginf",
+            |a, results| {
+                results.push(ops::isneginf(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsneginfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ISNEGINF_OUT: Op<IsneginfOutFn> = Op::new(OpInfo {
         name: "aten::isneginf.out",
         schema: "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::isneginf")?;
-            stack.push(ops::isneginf_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::isneginf",
+            |a, results| {
+                results.push(ops::isneginf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SignbitFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SIGNBIT: Op<SignbitFn> = Op::new(OpInfo {
         name: "aten::signbit",
         schema: "signbit(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::signbit")?;
-            stack.push(ops::signbit(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::signbit",
+            |a, results| {
+                results.push(ops::signbit(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SignbitOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SIGNBIT_OUT: Op<SignbitOutFn> = Op::new(OpInfo {
         name: "aten::signbit.out",
         schema: "signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::signbit")?;
-            stack.push(ops::signbit_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::signbit",
+            |a, results| {
+                results.push(ops::signbit_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISINF: Op<IsinfFn> = Op::new(OpInfo {
         name: "aten::isinf",
         schema: "isinf(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isinf")?;
-            stack.push(ops::isinf(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isinf",
+            |a, results| {
+                results.push(ops::isinf(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type IsinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ISINF_OUT: Op<IsinfOutFn> = Op::new(OpInfo {
         name: "aten::isinf.out",
         schema: "isinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::isinf")?;
-            stack.push(ops::isinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::isinf",
+            |a, results| {
+                results.push(ops::isinf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EluFn = fn(
@@ -6077,30 +8049,43 @@ pub mod op {
     pub static ELU: Op<EluFn> = Op::new(OpInfo {
         name: "aten::elu",
         schema: "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::elu")?;
-            stack
-                .push(
-                    ops::elu(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::elu",
+            |a, results| {
+                results
+                    .push(
+                        ops::elu(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?, a.scalar(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type EluFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar) -> Result<()>;
     pub static ELU_: Op<EluFn_> = Op::new(OpInfo {
         name: "aten::elu_",
         schema: "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::elu_")?;
-            stack
-                .push(
-                    ops::elu_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::elu_",
+            |a, results| {
+                results
+                    .push(
+                        ops::elu_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EluOutFn = fn(
@@ -6114,21 +8099,25 @@ pub mod op {
     pub static ELU_OUT: Op<EluOutFn> = Op::new(OpInfo {
         name: "aten::elu.out",
         schema: "elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::elu")?;
-            stack
-                .push(
-                    ops::elu_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::elu",
+            |a, results| {
+                results
+                    .push(
+                        ops::elu_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type EluBackwardFn = fn(
@@ -6143,22 +8132,26 @@ pub mod op {
     pub static ELU_BACKWARD: Op<EluBackwardFn> = Op::new(OpInfo {
         name: "aten::elu_backward",
         schema: "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::elu_backward")?;
-            stack
-                .push(
-                    ops::elu_backward(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::elu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::elu_backward(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EluBackwardGradInputFn = fn(
@@ -6174,59 +8167,76 @@ pub mod op {
     pub static ELU_BACKWARD_GRAD_INPUT: Op<EluBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::elu_backward.grad_input",
         schema: "elu_backward.grad_input(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::elu_backward")?;
-            stack
-                .push(
-                    ops::elu_backward_grad_input(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.bool(4)?,
-                            a.tensor(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::elu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::elu_backward_grad_input(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.bool(4)?,
+                                a.tensor(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LeakyReluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static LEAKY_RELU: Op<LeakyReluFn> = Op::new(OpInfo {
         name: "aten::leaky_relu",
         schema: "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::leaky_relu")?;
-            stack.push(ops::leaky_relu(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::leaky_relu",
+            |a, results| {
+                results.push(ops::leaky_relu(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type LeakyReluFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static LEAKY_RELU_: Op<LeakyReluFn_> = Op::new(OpInfo {
         name: "aten::leaky_relu_",
         schema: "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::leaky_relu_")?;
-            stack.push(ops::leaky_relu_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::leaky_relu_",
+            |a, results| {
+                results.push(ops::leaky_relu_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeakyReluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static LEAKY_RELU_OUT: Op<LeakyReluOutFn> = Op::new(OpInfo {
         name: "aten::leaky_relu.out",
         schema: "leaky_relu.out(Tensor self, Scalar negative_slope=0.01, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::leaky_relu")?;
-            stack
-                .push(
-                    ops::leaky_relu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::leaky_relu",
+            |a, results| {
+                results
+                    .push(
+                        ops::leaky_relu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LeakyReluBackwardFn = fn(
@@ -6239,20 +8249,24 @@ pub mod op {
     pub static LEAKY_RELU_BACKWARD: Op<LeakyReluBackwardFn> = Op::new(OpInfo {
         name: "aten::leaky_relu_backward",
         schema: "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::leaky_relu_backward")?;
-            stack
-                .push(
-                    ops::leaky_relu_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::leaky_relu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::leaky_relu_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LeakyReluBackwardGradInputFn = fn(
@@ -6266,32 +8280,43 @@ pub mod op {
     pub static LEAKY_RELU_BACKWARD_GRAD_INPUT: Op<LeakyReluBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::leaky_relu_backward.grad_input",
         schema: "leaky_relu_backward.grad_input(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::leaky_relu_backward")?;
-            stack
-                .push(
-                    ops::leaky_relu_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::leaky_relu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::leaky_relu_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftplusFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
     pub static SOFTPLUS: Op<SoftplusFn> = Op::new(OpInfo {
         name: "aten::softplus",
         schema: "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::softplus")?;
-            stack.push(ops::softplus(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::softplus",
+            |a, results| {
+                results
+                    .push(
+                        ops::softplus(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SoftplusOutFn = fn(
@@ -6304,20 +8329,24 @@ pub mod op {
     pub static SOFTPLUS_OUT: Op<SoftplusOutFn> = Op::new(OpInfo {
         name: "aten::softplus.out",
         schema: "softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::softplus")?;
-            stack
-                .push(
-                    ops::softplus_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::softplus",
+            |a, results| {
+                results
+                    .push(
+                        ops::softplus_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SoftplusBackwardFn = fn(
@@ -6330,20 +8359,24 @@ pub mod op {
     pub static SOFTPLUS_BACKWARD: Op<SoftplusBackwardFn> = Op::new(OpInfo {
         name: "aten::softplus_backward",
         schema: "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::softplus_backward")?;
-            stack
-                .push(
-                    ops::softplus_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::softplus_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::softplus_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftplusBackwardGradInputFn = fn(
@@ -6357,32 +8390,40 @@ pub mod op {
     pub static SOFTPLUS_BACKWARD_GRAD_INPUT: Op<SoftplusBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::softplus_backward.grad_input",
         schema: "softplus_backward.grad_input(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::softplus_backward")?;
-            stack
-                .push(
-                    ops::softplus_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::softplus_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::softplus_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static SOFTSHRINK: Op<SoftshrinkFn> = Op::new(OpInfo {
         name: "aten::softshrink",
         schema: "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::softshrink")?;
-            stack.push(ops::softshrink(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::softshrink",
+            |a, results| {
+                results.push(ops::softshrink(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SoftshrinkOutFn = fn(
@@ -6394,14 +8435,19 @@ pub mod op {
     pub static SOFTSHRINK_OUT: Op<SoftshrinkOutFn> = Op::new(OpInfo {
         name: "aten::softshrink.out",
         schema: "softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::softshrink")?;
-            stack
-                .push(
-                    ops::softshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::softshrink",
+            |a, results| {
+                results
+                    .push(
+                        ops::softshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SoftshrinkBackwardFn = fn(
@@ -6413,15 +8459,23 @@ pub mod op {
     pub static SOFTSHRINK_BACKWARD: Op<SoftshrinkBackwardFn> = Op::new(OpInfo {
         name: "aten::softshrink_backward",
         schema: "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::softshrink_backward")?;
-            stack
-                .push(
-                    ops::softshrink_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::softshrink_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::softshrink_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftshrinkBackwardGradInputFn = fn(
@@ -6434,31 +8488,39 @@ pub mod op {
     pub static SOFTSHRINK_BACKWARD_GRAD_INPUT: Op<SoftshrinkBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::softshrink_backward.grad_input",
         schema: "softshrink_backward.grad_input(Tensor grad_output, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::softshrink_backward")?;
-            stack
-                .push(
-                    ops::softshrink_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::softshrink_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::softshrink_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardshrinkFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static HARDSHRINK: Op<HardshrinkFn> = Op::new(OpInfo {
         name: "aten::hardshrink",
         schema: "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hardshrink")?;
-            stack.push(ops::hardshrink(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hardshrink",
+            |a, results| {
+                results.push(ops::hardshrink(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardshrinkOutFn = fn(
@@ -6470,14 +8532,19 @@ pub mod op {
     pub static HARDSHRINK_OUT: Op<HardshrinkOutFn> = Op::new(OpInfo {
         name: "aten::hardshrink.out",
         schema: "hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardshrink")?;
-            stack
-                .push(
-                    ops::hardshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardshrink",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardshrink_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardshrinkBackwardFn = fn(
@@ -6489,15 +8556,23 @@ pub mod op {
     pub static HARDSHRINK_BACKWARD: Op<HardshrinkBackwardFn> = Op::new(OpInfo {
         name: "aten::hardshrink_backward",
         schema: "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardshrink_backward")?;
-            stack
-                .push(
-                    ops::hardshrink_backward(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardshrink_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardshrink_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardshrinkBackwardGradInputFn = fn(
@@ -6510,86 +8585,114 @@ pub mod op {
     pub static HARDSHRINK_BACKWARD_GRAD_INPUT: Op<HardshrinkBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::hardshrink_backward.grad_input",
         schema: "hardshrink_backward.grad_input(Tensor grad_out, Tensor self, Scalar lambd, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::hardshrink_backward")?;
-            stack
-                .push(
-                    ops::hardshrink_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::hardshrink_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardshrink_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MISH: Op<MishFn> = Op::new(OpInfo {
         name: "aten::mish",
         schema: "mish(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::mish")?;
-            stack.push(ops::mish(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::mish",
+            |a, results| {
+                results.push(ops::mish(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MishFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static MISH_: Op<MishFn_> = Op::new(OpInfo {
         name: "aten::mish_",
         schema: "mish_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::mish_")?;
-            stack.push(ops::mish_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::mish_",
+            |a, results| {
+                results.push(ops::mish_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MISH_OUT: Op<MishOutFn> = Op::new(OpInfo {
         name: "aten::mish.out",
         schema: "mish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mish")?;
-            stack.push(ops::mish_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mish",
+            |a, results| {
+                results.push(ops::mish_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardsigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static HARDSIGMOID: Op<HardsigmoidFn> = Op::new(OpInfo {
         name: "aten::hardsigmoid",
         schema: "hardsigmoid(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::hardsigmoid")?;
-            stack.push(ops::hardsigmoid(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::hardsigmoid",
+            |a, results| {
+                results.push(ops::hardsigmoid(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardsigmoidFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static HARDSIGMOID_: Op<HardsigmoidFn_> = Op::new(OpInfo {
         name: "aten::hardsigmoid_",
         schema: "hardsigmoid_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::hardsigmoid_")?;
-            stack.push(ops::hardsigmoid_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::hardsigmoid_",
+            |a, results| {
+                results.push(ops::hardsigmoid_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardsigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static HARDSIGMOID_OUT: Op<HardsigmoidOutFn> = Op::new(OpInfo {
         name: "aten::hardsigmoid.out",
         schema: "hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hardsigmoid")?;
-            stack.push(ops::hardsigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hardsigmoid",
+            |a, results| {
+                results.push(ops::hardsigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardsigmoidBackwardFn = fn(
@@ -6600,11 +8703,16 @@ pub mod op {
     pub static HARDSIGMOID_BACKWARD: Op<HardsigmoidBackwardFn> = Op::new(OpInfo {
         name: "aten::hardsigmoid_backward",
         schema: "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hardsigmoid_backward")?;
-            stack.push(ops::hardsigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hardsigmoid_backward",
+            |a, results| {
+                results
+                    .push(ops::hardsigmoid_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardsigmoidBackwardGradInputFn = fn(
@@ -6616,41 +8724,59 @@ pub mod op {
     pub static HARDSIGMOID_BACKWARD_GRAD_INPUT: Op<HardsigmoidBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::hardsigmoid_backward.grad_input",
         schema: "hardsigmoid_backward.grad_input(Tensor grad_output, Tensor self, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardsigmoid_backward")?;
-            stack
-                .push(
-                    ops::hardsigmoid_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardsigmoid_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardsigmoid_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardtanhFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
     pub static HARDTANH: Op<HardtanhFn> = Op::new(OpInfo {
         name: "aten::hardtanh",
         schema: "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardtanh")?;
-            stack.push(ops::hardtanh(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardtanh",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardtanh(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "pointwise"],
     });
     pub type HardtanhFn_ = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
     pub static HARDTANH_: Op<HardtanhFn_> = Op::new(OpInfo {
         name: "aten::hardtanh_",
         schema: "hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardtanh_")?;
-            stack.push(ops::hardtanh_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardtanh_",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardtanh_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardtanhOutFn = fn(
@@ -6663,20 +8789,24 @@ pub mod op {
     pub static HARDTANH_OUT: Op<HardtanhOutFn> = Op::new(OpInfo {
         name: "aten::hardtanh.out",
         schema: "hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::hardtanh")?;
-            stack
-                .push(
-                    ops::hardtanh_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::hardtanh",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardtanh_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type HardtanhBackwardFn = fn(
@@ -6689,20 +8819,24 @@ pub mod op {
     pub static HARDTANH_BACKWARD: Op<HardtanhBackwardFn> = Op::new(OpInfo {
         name: "aten::hardtanh_backward",
         schema: "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::hardtanh_backward")?;
-            stack
-                .push(
-                    ops::hardtanh_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::hardtanh_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardtanh_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardtanhBackwardGradInputFn = fn(
@@ -6716,54 +8850,70 @@ pub mod op {
     pub static HARDTANH_BACKWARD_GRAD_INPUT: Op<HardtanhBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::hardtanh_backward.grad_input",
         schema: "hardtanh_backward.grad_input(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::hardtanh_backward")?;
-            stack
-                .push(
-                    ops::hardtanh_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::hardtanh_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardtanh_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardswishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static HARDSWISH: Op<HardswishFn> = Op::new(OpInfo {
         name: "aten::hardswish",
         schema: "hardswish(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::hardswish")?;
-            stack.push(ops::hardswish(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::hardswish",
+            |a, results| {
+                results.push(ops::hardswish(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardswishFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static HARDSWISH_: Op<HardswishFn_> = Op::new(OpInfo {
         name: "aten::hardswish_",
         schema: "hardswish_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::hardswish_")?;
-            stack.push(ops::hardswish_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::hardswish_",
+            |a, results| {
+                results.push(ops::hardswish_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardswishOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static HARDSWISH_OUT: Op<HardswishOutFn> = Op::new(OpInfo {
         name: "aten::hardswish.out",
         schema: "hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hardswish")?;
-            stack.push(ops::hardswish_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hardswish",
+            |a, results| {
+                results.push(ops::hardswish_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardswishBackwardFn = fn(
@@ -6774,11 +8924,16 @@ pub mod op {
     pub static HARDSWISH_BACKWARD: Op<HardswishBackwardFn> = Op::new(OpInfo {
         name: "aten::hardswish_backward",
         schema: "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hardswish_backward")?;
-            stack.push(ops::hardswish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hardswish_backward",
+            |a, results| {
+                results
+                    .push(ops::hardswish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HardswishBackwardOutFn = fn(
@@ -6790,118 +8945,161 @@ pub mod op {
     pub static HARDSWISH_BACKWARD_OUT: Op<HardswishBackwardOutFn> = Op::new(OpInfo {
         name: "aten::hardswish_backward.out",
         schema: "hardswish_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hardswish_backward")?;
-            stack
-                .push(
-                    ops::hardswish_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hardswish_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::hardswish_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Relu6Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RELU6: Op<Relu6Fn> = Op::new(OpInfo {
         name: "aten::relu6",
         schema: "relu6(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::relu6")?;
-            stack.push(ops::relu6(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::relu6",
+            |a, results| {
+                results.push(ops::relu6(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Relu6Fn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static RELU6_: Op<Relu6Fn_> = Op::new(OpInfo {
         name: "aten::relu6_",
         schema: "relu6_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::relu6_")?;
-            stack.push(ops::relu6_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::relu6_",
+            |a, results| {
+                results.push(ops::relu6_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SeluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SELU: Op<SeluFn> = Op::new(OpInfo {
         name: "aten::selu",
         schema: "selu(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::selu")?;
-            stack.push(ops::selu(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::selu",
+            |a, results| {
+                results.push(ops::selu(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SeluFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SELU_: Op<SeluFn_> = Op::new(OpInfo {
         name: "aten::selu_",
         schema: "selu_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::selu_")?;
-            stack.push(ops::selu_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::selu_",
+            |a, results| {
+                results.push(ops::selu_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CeluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static CELU: Op<CeluFn> = Op::new(OpInfo {
         name: "aten::celu",
         schema: "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::celu")?;
-            stack.push(ops::celu(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::celu",
+            |a, results| {
+                results.push(ops::celu(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CeluFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static CELU_: Op<CeluFn_> = Op::new(OpInfo {
         name: "aten::celu_",
         schema: "celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::celu_")?;
-            stack.push(ops::celu_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::celu_",
+            |a, results| {
+                results.push(ops::celu_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type CeluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
     pub static CELU_OUT: Op<CeluOutFn> = Op::new(OpInfo {
         name: "aten::celu.out",
         schema: "celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::celu")?;
-            stack.push(ops::celu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::celu",
+            |a, results| {
+                results
+                    .push(
+                        ops::celu_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogSigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LOG_SIGMOID: Op<LogSigmoidFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid",
         schema: "log_sigmoid(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log_sigmoid")?;
-            stack.push(ops::log_sigmoid(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log_sigmoid",
+            |a, results| {
+                results.push(ops::log_sigmoid(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LOG_SIGMOID_OUT: Op<LogSigmoidOutFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid.out",
         schema: "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::log_sigmoid")?;
-            stack.push(ops::log_sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::log_sigmoid",
+            |a, results| {
+                results.push(ops::log_sigmoid_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSigmoidForwardFn = fn(
@@ -6911,13 +9109,17 @@ pub mod op {
     pub static LOG_SIGMOID_FORWARD: Op<LogSigmoidForwardFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid_forward",
         schema: "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::log_sigmoid_forward")?;
-            let (r0, r1) = ops::log_sigmoid_forward(a.tensor(0)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::log_sigmoid_forward",
+            |a, results| {
+                let (r0, r1) = ops::log_sigmoid_forward(a.tensor(0)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSigmoidForwardOutputFn = fn(
@@ -6929,17 +9131,21 @@ pub mod op {
     pub static LOG_SIGMOID_FORWARD_OUTPUT: Op<LogSigmoidForwardOutputFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid_forward.output",
         schema: "log_sigmoid_forward.output(Tensor self, *, Tensor(a!) output, Tensor(b!) buffer) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::log_sigmoid_forward")?;
-            let (r0, r1) = ops::log_sigmoid_forward_output(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::log_sigmoid_forward",
+            |a, results| {
+                let (r0, r1) = ops::log_sigmoid_forward_output(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSigmoidBackwardFn = fn(
@@ -6951,15 +9157,23 @@ pub mod op {
     pub static LOG_SIGMOID_BACKWARD: Op<LogSigmoidBackwardFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid_backward",
         schema: "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::log_sigmoid_backward")?;
-            stack
-                .push(
-                    ops::log_sigmoid_backward(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::log_sigmoid_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_sigmoid_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSigmoidBackwardGradInputFn = fn(
@@ -6972,42 +9186,54 @@ pub mod op {
     pub static LOG_SIGMOID_BACKWARD_GRAD_INPUT: Op<LogSigmoidBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::log_sigmoid_backward.grad_input",
         schema: "log_sigmoid_backward.grad_input(Tensor grad_output, Tensor self, Tensor buffer, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::log_sigmoid_backward")?;
-            stack
-                .push(
-                    ops::log_sigmoid_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::log_sigmoid_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_sigmoid_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogitFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<Tensor>;
     pub static LOGIT: Op<LogitFn> = Op::new(OpInfo {
         name: "aten::logit",
         schema: "logit(Tensor self, float? eps=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logit")?;
-            stack.push(ops::logit(a.tensor(0)?, a.opt_float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logit",
+            |a, results| {
+                results.push(ops::logit(a.tensor(0)?, a.opt_float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogitFn_ = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<()>;
     pub static LOGIT_: Op<LogitFn_> = Op::new(OpInfo {
         name: "aten::logit_",
         schema: "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logit_")?;
-            stack.push(ops::logit_(a.tensor(0)?, a.opt_float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logit_",
+            |a, results| {
+                results.push(ops::logit_(a.tensor(0)?, a.opt_float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogitOutFn = fn(
@@ -7019,14 +9245,19 @@ pub mod op {
     pub static LOGIT_OUT: Op<LogitOutFn> = Op::new(OpInfo {
         name: "aten::logit.out",
         schema: "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logit")?;
-            stack
-                .push(
-                    ops::logit_out(a.tensor(0)?, a.opt_float(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logit",
+            |a, results| {
+                results
+                    .push(
+                        ops::logit_out(a.tensor(0)?, a.opt_float(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogitBackwardFn = fn(
@@ -7038,15 +9269,19 @@ pub mod op {
     pub static LOGIT_BACKWARD: Op<LogitBackwardFn> = Op::new(OpInfo {
         name: "aten::logit_backward",
         schema: "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logit_backward")?;
-            stack
-                .push(
-                    ops::logit_backward(a.tensor(0)?, a.tensor(1)?, a.opt_float(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logit_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::logit_backward(a.tensor(0)?, a.tensor(1)?, a.opt_float(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LogitBackwardGradInputFn = fn(
@@ -7059,20 +9294,24 @@ pub mod op {
     pub static LOGIT_BACKWARD_GRAD_INPUT: Op<LogitBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::logit_backward.grad_input",
         schema: "logit_backward.grad_input(Tensor grad_output, Tensor self, float? eps=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::logit_backward")?;
-            stack
-                .push(
-                    ops::logit_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::logit_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::logit_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NanToNumFn = fn(
@@ -7085,20 +9324,24 @@ pub mod op {
     pub static NAN_TO_NUM: Op<NanToNumFn> = Op::new(OpInfo {
         name: "aten::nan_to_num",
         schema: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nan_to_num")?;
-            stack
-                .push(
-                    ops::nan_to_num(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nan_to_num",
+            |a, results| {
+                results
+                    .push(
+                        ops::nan_to_num(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NanToNumFn_ = fn(
@@ -7111,20 +9354,24 @@ pub mod op {
     pub static NAN_TO_NUM_: Op<NanToNumFn_> = Op::new(OpInfo {
         name: "aten::nan_to_num_",
         schema: "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nan_to_num_")?;
-            stack
-                .push(
-                    ops::nan_to_num_(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nan_to_num_",
+            |a, results| {
+                results
+                    .push(
+                        ops::nan_to_num_(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type NanToNumOutFn = fn(
@@ -7138,54 +9385,74 @@ pub mod op {
     pub static NAN_TO_NUM_OUT: Op<NanToNumOutFn> = Op::new(OpInfo {
         name: "aten::nan_to_num.out",
         schema: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nan_to_num")?;
-            stack
-                .push(
-                    ops::nan_to_num_out(
-                            a.tensor(0)?,
-                            a.opt_float(1)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nan_to_num",
+            |a, results| {
+                results
+                    .push(
+                        ops::nan_to_num_out(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type GluFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static GLU: Op<GluFn> = Op::new(OpInfo {
         name: "aten::glu",
         schema: "glu(Tensor self, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::glu")?;
-            stack.push(ops::glu(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::glu",
+            |a, results| {
+                results.push(ops::glu(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GluOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static GLU_OUT: Op<GluOutFn> = Op::new(OpInfo {
         name: "aten::glu.out",
         schema: "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::glu")?;
-            stack.push(ops::glu_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::glu",
+            |a, results| {
+                results
+                    .push(ops::glu_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static GLU_BACKWARD: Op<GluBackwardFn> = Op::new(OpInfo {
         name: "aten::glu_backward",
         schema: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::glu_backward")?;
-            stack.push(ops::glu_backward(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::glu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::glu_backward(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GluBackwardGradInputFn = fn(
@@ -7198,430 +9465,586 @@ pub mod op {
     pub static GLU_BACKWARD_GRAD_INPUT: Op<GluBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::glu_backward.grad_input",
         schema: "glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::glu_backward")?;
-            stack
-                .push(
-                    ops::glu_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::glu_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::glu_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PreluKernelFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static _PRELU_KERNEL: Op<_PreluKernelFn> = Op::new(OpInfo {
         name: "aten::_prelu_kernel",
         schema: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_prelu_kernel")?;
-            stack.push(ops::_prelu_kernel(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_prelu_kernel",
+            |a, results| {
+                results.push(ops::_prelu_kernel(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PreluFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static PRELU: Op<PreluFn> = Op::new(OpInfo {
         name: "aten::prelu",
         schema: "prelu(Tensor self, Tensor weight) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::prelu")?;
-            stack.push(ops::prelu(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::prelu",
+            |a, results| {
+                results.push(ops::prelu(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PreluOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static PRELU_OUT: Op<PreluOutFn> = Op::new(OpInfo {
         name: "aten::prelu.out",
         schema: "prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::prelu")?;
-            stack.push(ops::prelu_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::prelu",
+            |a, results| {
+                results
+                    .push(
+                        ops::prelu_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MishBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MISH_BACKWARD: Op<MishBackwardFn> = Op::new(OpInfo {
         name: "aten::mish_backward",
         schema: "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mish_backward")?;
-            stack.push(ops::mish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mish_backward",
+            |a, results| {
+                results.push(ops::mish_backward(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AbsoluteFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ABSOLUTE: Op<AbsoluteFn> = Op::new(OpInfo {
         name: "aten::absolute",
         schema: "absolute(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::absolute")?;
-            stack.push(ops::absolute(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::absolute",
+            |a, results| {
+                results.push(ops::absolute(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AbsoluteFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ABSOLUTE_: Op<AbsoluteFn_> = Op::new(OpInfo {
         name: "aten::absolute_",
         schema: "absolute_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::absolute_")?;
-            stack.push(ops::absolute_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::absolute_",
+            |a, results| {
+                results.push(ops::absolute_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AbsoluteOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ABSOLUTE_OUT: Op<AbsoluteOutFn> = Op::new(OpInfo {
         name: "aten::absolute.out",
         schema: "absolute.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::absolute")?;
-            stack.push(ops::absolute_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::absolute",
+            |a, results| {
+                results.push(ops::absolute_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCCOS: Op<ArccosFn> = Op::new(OpInfo {
         name: "aten::arccos",
         schema: "arccos(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arccos")?;
-            stack.push(ops::arccos(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arccos",
+            |a, results| {
+                results.push(ops::arccos(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccosFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCCOS_: Op<ArccosFn_> = Op::new(OpInfo {
         name: "aten::arccos_",
         schema: "arccos_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arccos_")?;
-            stack.push(ops::arccos_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arccos_",
+            |a, results| {
+                results.push(ops::arccos_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCCOS_OUT: Op<ArccosOutFn> = Op::new(OpInfo {
         name: "aten::arccos.out",
         schema: "arccos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arccos")?;
-            stack.push(ops::arccos_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arccos",
+            |a, results| {
+                results.push(ops::arccos_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCCOSH: Op<ArccoshFn> = Op::new(OpInfo {
         name: "aten::arccosh",
         schema: "arccosh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arccosh")?;
-            stack.push(ops::arccosh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arccosh",
+            |a, results| {
+                results.push(ops::arccosh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccoshFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCCOSH_: Op<ArccoshFn_> = Op::new(OpInfo {
         name: "aten::arccosh_",
         schema: "arccosh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arccosh_")?;
-            stack.push(ops::arccosh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arccosh_",
+            |a, results| {
+                results.push(ops::arccosh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArccoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCCOSH_OUT: Op<ArccoshOutFn> = Op::new(OpInfo {
         name: "aten::arccosh.out",
         schema: "arccosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arccosh")?;
-            stack.push(ops::arccosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arccosh",
+            |a, results| {
+                results.push(ops::arccosh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCSINH: Op<ArcsinhFn> = Op::new(OpInfo {
         name: "aten::arcsinh",
         schema: "arcsinh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arcsinh")?;
-            stack.push(ops::arcsinh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arcsinh",
+            |a, results| {
+                results.push(ops::arcsinh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCSINH_: Op<ArcsinhFn_> = Op::new(OpInfo {
         name: "aten::arcsinh_",
         schema: "arcsinh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arcsinh_")?;
-            stack.push(ops::arcsinh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arcsinh_",
+            |a, results| {
+                results.push(ops::arcsinh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCSINH_OUT: Op<ArcsinhOutFn> = Op::new(OpInfo {
         name: "aten::arcsinh.out",
         schema: "arcsinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arcsinh")?;
-            stack.push(ops::arcsinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arcsinh",
+            |a, results| {
+                results.push(ops::arcsinh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCTANH: Op<ArctanhFn> = Op::new(OpInfo {
         name: "aten::arctanh",
         schema: "arctanh(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arctanh")?;
-            stack.push(ops::arctanh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arctanh",
+            |a, results| {
+                results.push(ops::arctanh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanhFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCTANH_: Op<ArctanhFn_> = Op::new(OpInfo {
         name: "aten::arctanh_",
         schema: "arctanh_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arctanh_")?;
-            stack.push(ops::arctanh_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arctanh_",
+            |a, results| {
+                results.push(ops::arctanh_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCTANH_OUT: Op<ArctanhOutFn> = Op::new(OpInfo {
         name: "aten::arctanh.out",
         schema: "arctanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arctanh")?;
-            stack.push(ops::arctanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arctanh",
+            |a, results| {
+                results.push(ops::arctanh_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCSIN: Op<ArcsinFn> = Op::new(OpInfo {
         name: "aten::arcsin",
         schema: "arcsin(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arcsin")?;
-            stack.push(ops::arcsin(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arcsin",
+            |a, results| {
+                results.push(ops::arcsin(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCSIN_: Op<ArcsinFn_> = Op::new(OpInfo {
         name: "aten::arcsin_",
         schema: "arcsin_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arcsin_")?;
-            stack.push(ops::arcsin_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arcsin_",
+            |a, results| {
+                results.push(ops::arcsin_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArcsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCSIN_OUT: Op<ArcsinOutFn> = Op::new(OpInfo {
         name: "aten::arcsin.out",
         schema: "arcsin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arcsin")?;
-            stack.push(ops::arcsin_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arcsin",
+            |a, results| {
+                results.push(ops::arcsin_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ARCTAN: Op<ArctanFn> = Op::new(OpInfo {
         name: "aten::arctan",
         schema: "arctan(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arctan")?;
-            stack.push(ops::arctan(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arctan",
+            |a, results| {
+                results.push(ops::arctan(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static ARCTAN_: Op<ArctanFn_> = Op::new(OpInfo {
         name: "aten::arctan_",
         schema: "arctan_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::arctan_")?;
-            stack.push(ops::arctan_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::arctan_",
+            |a, results| {
+                results.push(ops::arctan_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArctanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCTAN_OUT: Op<ArctanOutFn> = Op::new(OpInfo {
         name: "aten::arctan.out",
         schema: "arctan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arctan")?;
-            stack.push(ops::arctan_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arctan",
+            |a, results| {
+                results.push(ops::arctan_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NegativeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NEGATIVE: Op<NegativeFn> = Op::new(OpInfo {
         name: "aten::negative",
         schema: "negative(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::negative")?;
-            stack.push(ops::negative(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::negative",
+            |a, results| {
+                results.push(ops::negative(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NegativeFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static NEGATIVE_: Op<NegativeFn_> = Op::new(OpInfo {
         name: "aten::negative_",
         schema: "negative_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::negative_")?;
-            stack.push(ops::negative_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::negative_",
+            |a, results| {
+                results.push(ops::negative_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NegativeOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NEGATIVE_OUT: Op<NegativeOutFn> = Op::new(OpInfo {
         name: "aten::negative.out",
         schema: "negative.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::negative")?;
-            stack.push(ops::negative_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::negative",
+            |a, results| {
+                results.push(ops::negative_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FixFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static FIX: Op<FixFn> = Op::new(OpInfo {
         name: "aten::fix",
         schema: "fix(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::fix")?;
-            stack.push(ops::fix(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::fix",
+            |a, results| {
+                results.push(ops::fix(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FixFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static FIX_: Op<FixFn_> = Op::new(OpInfo {
         name: "aten::fix_",
         schema: "fix_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::fix_")?;
-            stack.push(ops::fix_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::fix_",
+            |a, results| {
+                results.push(ops::fix_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FixOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FIX_OUT: Op<FixOutFn> = Op::new(OpInfo {
         name: "aten::fix.out",
         schema: "fix.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::fix")?;
-            stack.push(ops::fix_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::fix",
+            |a, results| {
+                results.push(ops::fix_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Arctan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static ARCTAN2: Op<Arctan2Fn> = Op::new(OpInfo {
         name: "aten::arctan2",
         schema: "arctan2(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arctan2")?;
-            stack.push(ops::arctan2(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arctan2",
+            |a, results| {
+                results.push(ops::arctan2(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Arctan2Fn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ARCTAN2_: Op<Arctan2Fn_> = Op::new(OpInfo {
         name: "aten::arctan2_",
         schema: "arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arctan2_")?;
-            stack.push(ops::arctan2_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arctan2_",
+            |a, results| {
+                results.push(ops::arctan2_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Arctan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static ARCTAN2_OUT: Op<Arctan2OutFn> = Op::new(OpInfo {
         name: "aten::arctan2.out",
         schema: "arctan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::arctan2")?;
-            stack
-                .push(
-                    ops::arctan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::arctan2",
+            |a, results| {
+                results
+                    .push(
+                        ops::arctan2_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SquareFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SQUARE: Op<SquareFn> = Op::new(OpInfo {
         name: "aten::square",
         schema: "square(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::square")?;
-            stack.push(ops::square(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::square",
+            |a, results| {
+                results.push(ops::square(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SquareFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SQUARE_: Op<SquareFn_> = Op::new(OpInfo {
         name: "aten::square_",
         schema: "square_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::square_")?;
-            stack.push(ops::square_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::square_",
+            |a, results| {
+                results.push(ops::square_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SquareOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SQUARE_OUT: Op<SquareOutFn> = Op::new(OpInfo {
         name: "aten::square.out",
         schema: "square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::square")?;
-            stack.push(ops::square_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::square",
+            |a, results| {
+                results.push(ops::square_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipFn = fn(
@@ -7633,14 +10056,19 @@ pub mod op {
     pub static CLIP: Op<ClipFn> = Op::new(OpInfo {
         name: "aten::clip",
         schema: "clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clip")?;
-            stack
-                .push(
-                    ops::clip(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clip",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipFn_ = fn(
@@ -7652,14 +10080,19 @@ pub mod op {
     pub static CLIP_: Op<ClipFn_> = Op::new(OpInfo {
         name: "aten::clip_",
         schema: "clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clip_")?;
-            stack
-                .push(
-                    ops::clip_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clip_",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip_(a.tensor(0)?, a.opt_scalar(1)?, a.opt_scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipOutFn = fn(
@@ -7672,20 +10105,24 @@ pub mod op {
     pub static CLIP_OUT: Op<ClipOutFn> = Op::new(OpInfo {
         name: "aten::clip.out",
         schema: "clip.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::clip")?;
-            stack
-                .push(
-                    ops::clip_out(
-                            a.tensor(0)?,
-                            a.opt_scalar(1)?,
-                            a.opt_scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::clip",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip_out(
+                                a.tensor(0)?,
+                                a.opt_scalar(1)?,
+                                a.opt_scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipTensorFn = fn(
@@ -7697,15 +10134,23 @@ pub mod op {
     pub static CLIP_TENSOR: Op<ClipTensorFn> = Op::new(OpInfo {
         name: "aten::clip.Tensor",
         schema: "clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clip")?;
-            stack
-                .push(
-                    ops::clip_tensor(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clip",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip_tensor(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipTensorFn_ = fn(
@@ -7717,15 +10162,23 @@ pub mod op {
     pub static CLIP_TENSOR_: Op<ClipTensorFn_> = Op::new(OpInfo {
         name: "aten::clip_.Tensor",
         schema: "clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::clip_")?;
-            stack
-                .push(
-                    ops::clip_tensor_(a.tensor(0)?, a.opt_tensor(1)?, a.opt_tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::clip_",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip_tensor_(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ClipTensorOutFn = fn(
@@ -7738,76 +10191,102 @@ pub mod op {
     pub static CLIP_TENSOR_OUT: Op<ClipTensorOutFn> = Op::new(OpInfo {
         name: "aten::clip.Tensor_out",
         schema: "clip.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::clip")?;
-            stack
-                .push(
-                    ops::clip_tensor_out(
-                            a.tensor(0)?,
-                            a.opt_tensor(1)?,
-                            a.opt_tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::clip",
+            |a, results| {
+                results
+                    .push(
+                        ops::clip_tensor_out(
+                                a.tensor(0)?,
+                                a.opt_tensor(1)?,
+                                a.opt_tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type DivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static DIVIDE: Op<DivideFn> = Op::new(OpInfo {
         name: "aten::divide.Tensor",
         schema: "divide.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::divide")?;
-            stack.push(ops::divide(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::divide",
+            |a, results| {
+                results.push(ops::divide(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static DIVIDE_: Op<DivideFn_> = Op::new(OpInfo {
         name: "aten::divide_.Tensor",
         schema: "divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::divide_")?;
-            stack.push(ops::divide_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::divide_",
+            |a, results| {
+                results.push(ops::divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static DIVIDE_OUT: Op<DivideOutFn> = Op::new(OpInfo {
         name: "aten::divide.out",
         schema: "divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::divide")?;
-            stack
-                .push(ops::divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static DIVIDE_SCALAR: Op<DivideScalarFn> = Op::new(OpInfo {
         name: "aten::divide.Scalar",
         schema: "divide.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::divide")?;
-            stack.push(ops::divide_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::divide",
+            |a, results| {
+                results.push(ops::divide_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static DIVIDE_SCALAR_: Op<DivideScalarFn_> = Op::new(OpInfo {
         name: "aten::divide_.Scalar",
         schema: "divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::divide_")?;
-            stack.push(ops::divide_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::divide_",
+            |a, results| {
+                results.push(ops::divide_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideTensorModeFn = fn(
@@ -7819,15 +10298,23 @@ pub mod op {
     pub static DIVIDE_TENSOR_MODE: Op<DivideTensorModeFn> = Op::new(OpInfo {
         name: "aten::divide.Tensor_mode",
         schema: "divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::divide")?;
-            stack
-                .push(
-                    ops::divide_tensor_mode(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_tensor_mode(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_str(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideTensorModeFn_ = fn(
@@ -7839,15 +10326,23 @@ pub mod op {
     pub static DIVIDE_TENSOR_MODE_: Op<DivideTensorModeFn_> = Op::new(OpInfo {
         name: "aten::divide_.Tensor_mode",
         schema: "divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::divide_")?;
-            stack
-                .push(
-                    ops::divide_tensor_mode_(a.tensor(0)?, a.tensor(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::divide_",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_tensor_mode_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_str(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideOutModeFn = fn(
@@ -7860,20 +10355,24 @@ pub mod op {
     pub static DIVIDE_OUT_MODE: Op<DivideOutModeFn> = Op::new(OpInfo {
         name: "aten::divide.out_mode",
         schema: "divide.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::divide")?;
-            stack
-                .push(
-                    ops::divide_out_mode(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_str(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_out_mode(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_str(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideScalarModeFn = fn(
@@ -7885,15 +10384,23 @@ pub mod op {
     pub static DIVIDE_SCALAR_MODE: Op<DivideScalarModeFn> = Op::new(OpInfo {
         name: "aten::divide.Scalar_mode",
         schema: "divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::divide")?;
-            stack
-                .push(
-                    ops::divide_scalar_mode(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_scalar_mode(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_str(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DivideScalarModeFn_ = fn(
@@ -7905,37 +10412,53 @@ pub mod op {
     pub static DIVIDE_SCALAR_MODE_: Op<DivideScalarModeFn_> = Op::new(OpInfo {
         name: "aten::divide_.Scalar_mode",
         schema: "divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::divide_")?;
-            stack
-                .push(
-                    ops::divide_scalar_mode_(a.tensor(0)?, a.scalar(1)?, a.opt_str(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::divide_",
+            |a, results| {
+                results
+                    .push(
+                        ops::divide_scalar_mode_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_str(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrueDivideFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static TRUE_DIVIDE: Op<TrueDivideFn> = Op::new(OpInfo {
         name: "aten::true_divide.Tensor",
         schema: "true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::true_divide")?;
-            stack.push(ops::true_divide(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::true_divide",
+            |a, results| {
+                results.push(ops::true_divide(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TrueDivideFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static TRUE_DIVIDE_: Op<TrueDivideFn_> = Op::new(OpInfo {
         name: "aten::true_divide_.Tensor",
         schema: "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::true_divide_")?;
-            stack.push(ops::true_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::true_divide_",
+            |a, results| {
+                results.push(ops::true_divide_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type TrueDivideOutFn = fn(
@@ -7947,95 +10470,134 @@ pub mod op {
     pub static TRUE_DIVIDE_OUT: Op<TrueDivideOutFn> = Op::new(OpInfo {
         name: "aten::true_divide.out",
         schema: "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::true_divide")?;
-            stack
-                .push(
-                    ops::true_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::true_divide",
+            |a, results| {
+                results
+                    .push(
+                        ops::true_divide_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MultiplyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static MULTIPLY: Op<MultiplyFn> = Op::new(OpInfo {
         name: "aten::multiply.Tensor",
         schema: "multiply.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::multiply")?;
-            stack.push(ops::multiply(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::multiply",
+            |a, results| {
+                results.push(ops::multiply(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiplyFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MULTIPLY_: Op<MultiplyFn_> = Op::new(OpInfo {
         name: "aten::multiply_.Tensor",
         schema: "multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::multiply_")?;
-            stack.push(ops::multiply_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::multiply_",
+            |a, results| {
+                results.push(ops::multiply_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiplyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static MULTIPLY_OUT: Op<MultiplyOutFn> = Op::new(OpInfo {
         name: "aten::multiply.out",
         schema: "multiply.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::multiply")?;
-            stack
-                .push(
-                    ops::multiply_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::multiply",
+            |a, results| {
+                results
+                    .push(
+                        ops::multiply_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiplyScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static MULTIPLY_SCALAR: Op<MultiplyScalarFn> = Op::new(OpInfo {
         name: "aten::multiply.Scalar",
         schema: "multiply.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::multiply")?;
-            stack.push(ops::multiply_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::multiply",
+            |a, results| {
+                results.push(ops::multiply_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MultiplyScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static MULTIPLY_SCALAR_: Op<MultiplyScalarFn_> = Op::new(OpInfo {
         name: "aten::multiply_.Scalar",
         schema: "multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::multiply_")?;
-            stack.push(ops::multiply_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::multiply_",
+            |a, results| {
+                results.push(ops::multiply_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SubtractFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
     pub static SUBTRACT: Op<SubtractFn> = Op::new(OpInfo {
         name: "aten::subtract.Tensor",
         schema: "subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::subtract")?;
-            stack.push(ops::subtract(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::subtract",
+            |a, results| {
+                results
+                    .push(
+                        ops::subtract(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SubtractFn_ = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<()>;
     pub static SUBTRACT_: Op<SubtractFn_> = Op::new(OpInfo {
         name: "aten::subtract_.Tensor",
         schema: "subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::subtract_")?;
-            stack.push(ops::subtract_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::subtract_",
+            |a, results| {
+                results
+                    .push(
+                        ops::subtract_(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SubtractOutFn = fn(
@@ -8048,20 +10610,24 @@ pub mod op {
     pub static SUBTRACT_OUT: Op<SubtractOutFn> = Op::new(OpInfo {
         name: "aten::subtract.out",
         schema: "subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::subtract")?;
-            stack
-                .push(
-                    ops::subtract_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::subtract",
+            |a, results| {
+                results
+                    .push(
+                        ops::subtract_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SubtractScalarFn = fn(
@@ -8073,15 +10639,19 @@ pub mod op {
     pub static SUBTRACT_SCALAR: Op<SubtractScalarFn> = Op::new(OpInfo {
         name: "aten::subtract.Scalar",
         schema: "subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::subtract")?;
-            stack
-                .push(
-                    ops::subtract_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::subtract",
+            |a, results| {
+                results
+                    .push(
+                        ops::subtract_scalar(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SubtractScalarFn_ = fn(
@@ -8093,37 +10663,49 @@ pub mod op {
     pub static SUBTRACT_SCALAR_: Op<SubtractScalarFn_> = Op::new(OpInfo {
         name: "aten::subtract_.Scalar",
         schema: "subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::subtract_")?;
-            stack
-                .push(
-                    ops::subtract_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::subtract_",
+            |a, results| {
+                results
+                    .push(
+                        ops::subtract_scalar_(a.tensor(0)?, a.scalar(1)?, a.scalar(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static NOT_EQUAL: Op<NotEqualFn> = Op::new(OpInfo {
         name: "aten::not_equal.Tensor",
         schema: "not_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::not_equal")?;
-            stack.push(ops::not_equal(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::not_equal",
+            |a, results| {
+                results.push(ops::not_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NOT_EQUAL_: Op<NotEqualFn_> = Op::new(OpInfo {
         name: "aten::not_equal_.Tensor",
         schema: "not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::not_equal_")?;
-            stack.push(ops::not_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::not_equal_",
+            |a, results| {
+                results.push(ops::not_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualTensorOutFn = fn(
@@ -8135,37 +10717,53 @@ pub mod op {
     pub static NOT_EQUAL_TENSOR_OUT: Op<NotEqualTensorOutFn> = Op::new(OpInfo {
         name: "aten::not_equal.Tensor_out",
         schema: "not_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::not_equal")?;
-            stack
-                .push(
-                    ops::not_equal_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::not_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::not_equal_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static NOT_EQUAL_SCALAR: Op<NotEqualScalarFn> = Op::new(OpInfo {
         name: "aten::not_equal.Scalar",
         schema: "not_equal.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::not_equal")?;
-            stack.push(ops::not_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::not_equal",
+            |a, results| {
+                results.push(ops::not_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static NOT_EQUAL_SCALAR_: Op<NotEqualScalarFn_> = Op::new(OpInfo {
         name: "aten::not_equal_.Scalar",
         schema: "not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::not_equal_")?;
-            stack.push(ops::not_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::not_equal_",
+            |a, results| {
+                results.push(ops::not_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NotEqualScalarOutFn = fn(
@@ -8177,37 +10775,53 @@ pub mod op {
     pub static NOT_EQUAL_SCALAR_OUT: Op<NotEqualScalarOutFn> = Op::new(OpInfo {
         name: "aten::not_equal.Scalar_out",
         schema: "not_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::not_equal")?;
-            stack
-                .push(
-                    ops::not_equal_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::not_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::not_equal_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GREATER_EQUAL: Op<GreaterEqualFn> = Op::new(OpInfo {
         name: "aten::greater_equal.Tensor",
         schema: "greater_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_equal")?;
-            stack.push(ops::greater_equal(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_equal",
+            |a, results| {
+                results.push(ops::greater_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static GREATER_EQUAL_: Op<GreaterEqualFn_> = Op::new(OpInfo {
         name: "aten::greater_equal_.Tensor",
         schema: "greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_equal_")?;
-            stack.push(ops::greater_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_equal_",
+            |a, results| {
+                results.push(ops::greater_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualTensorOutFn = fn(
@@ -8219,19 +10833,23 @@ pub mod op {
     pub static GREATER_EQUAL_TENSOR_OUT: Op<GreaterEqualTensorOutFn> = Op::new(OpInfo {
         name: "aten::greater_equal.Tensor_out",
         schema: "greater_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::greater_equal")?;
-            stack
-                .push(
-                    ops::greater_equal_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::greater_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::greater_equal_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualScalarFn = fn(
@@ -8242,22 +10860,34 @@ pub mod op {
     pub static GREATER_EQUAL_SCALAR: Op<GreaterEqualScalarFn> = Op::new(OpInfo {
         name: "aten::greater_equal.Scalar",
         schema: "greater_equal.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_equal")?;
-            stack.push(ops::greater_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_equal",
+            |a, results| {
+                results
+                    .push(ops::greater_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static GREATER_EQUAL_SCALAR_: Op<GreaterEqualScalarFn_> = Op::new(OpInfo {
         name: "aten::greater_equal_.Scalar",
         schema: "greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_equal_")?;
-            stack.push(ops::greater_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_equal_",
+            |a, results| {
+                results
+                    .push(
+                        ops::greater_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterEqualScalarOutFn = fn(
@@ -8269,41 +10899,53 @@ pub mod op {
     pub static GREATER_EQUAL_SCALAR_OUT: Op<GreaterEqualScalarOutFn> = Op::new(OpInfo {
         name: "aten::greater_equal.Scalar_out",
         schema: "greater_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::greater_equal")?;
-            stack
-                .push(
-                    ops::greater_equal_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::greater_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::greater_equal_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LESS_EQUAL: Op<LessEqualFn> = Op::new(OpInfo {
         name: "aten::less_equal.Tensor",
         schema: "less_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_equal")?;
-            stack.push(ops::less_equal(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_equal",
+            |a, results| {
+                results.push(ops::less_equal(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LESS_EQUAL_: Op<LessEqualFn_> = Op::new(OpInfo {
         name: "aten::less_equal_.Tensor",
         schema: "less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_equal_")?;
-            stack.push(ops::less_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_equal_",
+            |a, results| {
+                results.push(ops::less_equal_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualTensorOutFn = fn(
@@ -8315,37 +10957,54 @@ pub mod op {
     pub static LESS_EQUAL_TENSOR_OUT: Op<LessEqualTensorOutFn> = Op::new(OpInfo {
         name: "aten::less_equal.Tensor_out",
         schema: "less_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::less_equal")?;
-            stack
-                .push(
-                    ops::less_equal_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::less_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::less_equal_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static LESS_EQUAL_SCALAR: Op<LessEqualScalarFn> = Op::new(OpInfo {
         name: "aten::less_equal.Scalar",
         schema: "less_equal.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_equal")?;
-            stack.push(ops::less_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_equal",
+            |a, results| {
+                results.push(ops::less_equal_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static LESS_EQUAL_SCALAR_: Op<LessEqualScalarFn_> = Op::new(OpInfo {
         name: "aten::less_equal_.Scalar",
         schema: "less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_equal_")?;
-            stack.push(ops::less_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_equal_",
+            |a, results| {
+                results
+                    .push(ops::less_equal_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessEqualScalarOutFn = fn(
@@ -8357,37 +11016,53 @@ pub mod op {
     pub static LESS_EQUAL_SCALAR_OUT: Op<LessEqualScalarOutFn> = Op::new(OpInfo {
         name: "aten::less_equal.Scalar_out",
         schema: "less_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::less_equal")?;
-            stack
-                .push(
-                    ops::less_equal_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::less_equal",
+            |a, results| {
+                results
+                    .push(
+                        ops::less_equal_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static GREATER: Op<GreaterFn> = Op::new(OpInfo {
         name: "aten::greater.Tensor",
         schema: "greater.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater")?;
-            stack.push(ops::greater(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater",
+            |a, results| {
+                results.push(ops::greater(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static GREATER_: Op<GreaterFn_> = Op::new(OpInfo {
         name: "aten::greater_.Tensor",
         schema: "greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_")?;
-            stack.push(ops::greater_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_",
+            |a, results| {
+                results.push(ops::greater_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterTensorOutFn = fn(
@@ -8399,37 +11074,53 @@ pub mod op {
     pub static GREATER_TENSOR_OUT: Op<GreaterTensorOutFn> = Op::new(OpInfo {
         name: "aten::greater.Tensor_out",
         schema: "greater.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::greater")?;
-            stack
-                .push(
-                    ops::greater_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::greater",
+            |a, results| {
+                results
+                    .push(
+                        ops::greater_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static GREATER_SCALAR: Op<GreaterScalarFn> = Op::new(OpInfo {
         name: "aten::greater.Scalar",
         schema: "greater.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater")?;
-            stack.push(ops::greater_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater",
+            |a, results| {
+                results.push(ops::greater_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static GREATER_SCALAR_: Op<GreaterScalarFn_> = Op::new(OpInfo {
         name: "aten::greater_.Scalar",
         schema: "greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::greater_")?;
-            stack.push(ops::greater_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::greater_",
+            |a, results| {
+                results.push(ops::greater_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GreaterScalarOutFn = fn(
@@ -8441,37 +11132,53 @@ pub mod op {
     pub static GREATER_SCALAR_OUT: Op<GreaterScalarOutFn> = Op::new(OpInfo {
         name: "aten::greater.Scalar_out",
         schema: "greater.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::greater")?;
-            stack
-                .push(
-                    ops::greater_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::greater",
+            |a, results| {
+                results
+                    .push(
+                        ops::greater_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LESS: Op<LessFn> = Op::new(OpInfo {
         name: "aten::less.Tensor",
         schema: "less.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less")?;
-            stack.push(ops::less(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less",
+            |a, results| {
+                results.push(ops::less(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LESS_: Op<LessFn_> = Op::new(OpInfo {
         name: "aten::less_.Tensor",
         schema: "less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_")?;
-            stack.push(ops::less_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_",
+            |a, results| {
+                results.push(ops::less_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessTensorOutFn = fn(
@@ -8483,37 +11190,49 @@ pub mod op {
     pub static LESS_TENSOR_OUT: Op<LessTensorOutFn> = Op::new(OpInfo {
         name: "aten::less.Tensor_out",
         schema: "less.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::less")?;
-            stack
-                .push(
-                    ops::less_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::less",
+            |a, results| {
+                results
+                    .push(
+                        ops::less_tensor_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
     pub static LESS_SCALAR: Op<LessScalarFn> = Op::new(OpInfo {
         name: "aten::less.Scalar",
         schema: "less.Scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less")?;
-            stack.push(ops::less_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less",
+            |a, results| {
+                results.push(ops::less_scalar(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static LESS_SCALAR_: Op<LessScalarFn_> = Op::new(OpInfo {
         name: "aten::less_.Scalar",
         schema: "less_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::less_")?;
-            stack.push(ops::less_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::less_",
+            |a, results| {
+                results.push(ops::less_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LessScalarOutFn = fn(
@@ -8525,312 +11244,427 @@ pub mod op {
     pub static LESS_SCALAR_OUT: Op<LessScalarOutFn> = Op::new(OpInfo {
         name: "aten::less.Scalar_out",
         schema: "less.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::less")?;
-            stack
-                .push(
-                    ops::less_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::less",
+            |a, results| {
+                results
+                    .push(
+                        ops::less_scalar_out(a.tensor(0)?, a.scalar(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExpm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_EXPM1: Op<SpecialExpm1Fn> = Op::new(OpInfo {
         name: "aten::special_expm1",
         schema: "special_expm1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_expm1")?;
-            stack.push(ops::special_expm1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_expm1",
+            |a, results| {
+                results.push(ops::special_expm1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExpm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_EXPM1_OUT: Op<SpecialExpm1OutFn> = Op::new(OpInfo {
         name: "aten::special_expm1.out",
         schema: "special_expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_expm1")?;
-            stack.push(ops::special_expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_expm1",
+            |a, results| {
+                results.push(ops::special_expm1_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_EXP2: Op<SpecialExp2Fn> = Op::new(OpInfo {
         name: "aten::special_exp2",
         schema: "special_exp2(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_exp2")?;
-            stack.push(ops::special_exp2(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_exp2",
+            |a, results| {
+                results.push(ops::special_exp2(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_EXP2_OUT: Op<SpecialExp2OutFn> = Op::new(OpInfo {
         name: "aten::special_exp2.out",
         schema: "special_exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_exp2")?;
-            stack.push(ops::special_exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_exp2",
+            |a, results| {
+                results.push(ops::special_exp2_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialDigammaFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_DIGAMMA: Op<SpecialDigammaFn> = Op::new(OpInfo {
         name: "aten::special_digamma",
         schema: "special_digamma(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_digamma")?;
-            stack.push(ops::special_digamma(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_digamma",
+            |a, results| {
+                results.push(ops::special_digamma(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialDigammaOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_DIGAMMA_OUT: Op<SpecialDigammaOutFn> = Op::new(OpInfo {
         name: "aten::special_digamma.out",
         schema: "special_digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_digamma")?;
-            stack.push(ops::special_digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_digamma",
+            |a, results| {
+                results
+                    .push(ops::special_digamma_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialPsiFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_PSI: Op<SpecialPsiFn> = Op::new(OpInfo {
         name: "aten::special_psi",
         schema: "special_psi(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_psi")?;
-            stack.push(ops::special_psi(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_psi",
+            |a, results| {
+                results.push(ops::special_psi(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialPsiOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_PSI_OUT: Op<SpecialPsiOutFn> = Op::new(OpInfo {
         name: "aten::special_psi.out",
         schema: "special_psi.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_psi")?;
-            stack.push(ops::special_psi_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_psi",
+            |a, results| {
+                results.push(ops::special_psi_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammalnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_GAMMALN: Op<SpecialGammalnFn> = Op::new(OpInfo {
         name: "aten::special_gammaln",
         schema: "special_gammaln(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_gammaln")?;
-            stack.push(ops::special_gammaln(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_gammaln",
+            |a, results| {
+                results.push(ops::special_gammaln(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammalnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_GAMMALN_OUT: Op<SpecialGammalnOutFn> = Op::new(OpInfo {
         name: "aten::special_gammaln.out",
         schema: "special_gammaln.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_gammaln")?;
-            stack.push(ops::special_gammaln_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_gammaln",
+            |a, results| {
+                results
+                    .push(ops::special_gammaln_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ERF: Op<SpecialErfFn> = Op::new(OpInfo {
         name: "aten::special_erf",
         schema: "special_erf(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_erf")?;
-            stack.push(ops::special_erf(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_erf",
+            |a, results| {
+                results.push(ops::special_erf(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_ERF_OUT: Op<SpecialErfOutFn> = Op::new(OpInfo {
         name: "aten::special_erf.out",
         schema: "special_erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_erf")?;
-            stack.push(ops::special_erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_erf",
+            |a, results| {
+                results.push(ops::special_erf_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ERFC: Op<SpecialErfcFn> = Op::new(OpInfo {
         name: "aten::special_erfc",
         schema: "special_erfc(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_erfc")?;
-            stack.push(ops::special_erfc(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_erfc",
+            |a, results| {
+                results.push(ops::special_erfc(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_ERFC_OUT: Op<SpecialErfcOutFn> = Op::new(OpInfo {
         name: "aten::special_erfc.out",
         schema: "special_erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_erfc")?;
-            stack.push(ops::special_erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_erfc",
+            |a, results| {
+                results.push(ops::special_erfc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfinvFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ERFINV: Op<SpecialErfinvFn> = Op::new(OpInfo {
         name: "aten::special_erfinv",
         schema: "special_erfinv(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_erfinv")?;
-            stack.push(ops::special_erfinv(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_erfinv",
+            |a, results| {
+                results.push(ops::special_erfinv(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialErfinvOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_ERFINV_OUT: Op<SpecialErfinvOutFn> = Op::new(OpInfo {
         name: "aten::special_erfinv.out",
         schema: "special_erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_erfinv")?;
-            stack.push(ops::special_erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_erfinv",
+            |a, results| {
+                results
+                    .push(ops::special_erfinv_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialI0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_I0: Op<SpecialI0Fn> = Op::new(OpInfo {
         name: "aten::special_i0",
         schema: "special_i0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_i0")?;
-            stack.push(ops::special_i0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_i0",
+            |a, results| {
+                results.push(ops::special_i0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialI0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_I0_OUT: Op<SpecialI0OutFn> = Op::new(OpInfo {
         name: "aten::special_i0.out",
         schema: "special_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_i0")?;
-            stack.push(ops::special_i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_i0",
+            |a, results| {
+                results.push(ops::special_i0_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExpitFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_EXPIT: Op<SpecialExpitFn> = Op::new(OpInfo {
         name: "aten::special_expit",
         schema: "special_expit(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_expit")?;
-            stack.push(ops::special_expit(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_expit",
+            |a, results| {
+                results.push(ops::special_expit(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialExpitOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_EXPIT_OUT: Op<SpecialExpitOutFn> = Op::new(OpInfo {
         name: "aten::special_expit.out",
         schema: "special_expit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_expit")?;
-            stack.push(ops::special_expit_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_expit",
+            |a, results| {
+                results.push(ops::special_expit_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLog1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_LOG1P: Op<SpecialLog1pFn> = Op::new(OpInfo {
         name: "aten::special_log1p",
         schema: "special_log1p(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_log1p")?;
-            stack.push(ops::special_log1p(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_log1p",
+            |a, results| {
+                results.push(ops::special_log1p(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLog1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_LOG1P_OUT: Op<SpecialLog1pOutFn> = Op::new(OpInfo {
         name: "aten::special_log1p.out",
         schema: "special_log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_log1p")?;
-            stack.push(ops::special_log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_log1p",
+            |a, results| {
+                results.push(ops::special_log1p_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialSincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_SINC: Op<SpecialSincFn> = Op::new(OpInfo {
         name: "aten::special_sinc",
         schema: "special_sinc(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_sinc")?;
-            stack.push(ops::special_sinc(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_sinc",
+            |a, results| {
+                results.push(ops::special_sinc(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialSincOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_SINC_OUT: Op<SpecialSincOutFn> = Op::new(OpInfo {
         name: "aten::special_sinc.out",
         schema: "special_sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_sinc")?;
-            stack.push(ops::special_sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_sinc",
+            |a, results| {
+                results.push(ops::special_sinc_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialNdtrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_NDTR: Op<SpecialNdtrFn> = Op::new(OpInfo {
         name: "aten::special_ndtr",
         schema: "special_ndtr(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_ndtr")?;
-            stack.push(ops::special_ndtr(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_ndtr",
+            |a, results| {
+                results.push(ops::special_ndtr(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialNdtrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_NDTR_OUT: Op<SpecialNdtrOutFn> = Op::new(OpInfo {
         name: "aten::special_ndtr.out",
         schema: "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_ndtr")?;
-            stack.push(ops::special_ndtr_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_ndtr",
+            |a, results| {
+                results.push(ops::special_ndtr_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLogitFn = fn(DispatchKeySet, &Tensor, Option<f64>) -> Result<Tensor>;
     pub static SPECIAL_LOGIT: Op<SpecialLogitFn> = Op::new(OpInfo {
         name: "aten::special_logit",
         schema: "special_logit(Tensor self, float? eps=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_logit")?;
-            stack.push(ops::special_logit(a.tensor(0)?, a.opt_float(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_logit",
+            |a, results| {
+                results.push(ops::special_logit(a.tensor(0)?, a.opt_float(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLogitOutFn = fn(
@@ -8842,15 +11676,23 @@ pub mod op {
     pub static SPECIAL_LOGIT_OUT: Op<SpecialLogitOutFn> = Op::new(OpInfo {
         name: "aten::special_logit.out",
         schema: "special_logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_logit")?;
-            stack
-                .push(
-                    ops::special_logit_out(a.tensor(0)?, a.opt_float(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_logit",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_logit_out(
+                                a.tensor(0)?,
+                                a.opt_float(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLogsumexpFn = fn(
@@ -8862,15 +11704,23 @@ pub mod op {
     pub static SPECIAL_LOGSUMEXP: Op<SpecialLogsumexpFn> = Op::new(OpInfo {
         name: "aten::special_logsumexp",
         schema: "special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_logsumexp")?;
-            stack
-                .push(
-                    ops::special_logsumexp(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_logsumexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_logsumexp(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLogsumexpOutFn = fn(
@@ -8883,31 +11733,39 @@ pub mod op {
     pub static SPECIAL_LOGSUMEXP_OUT: Op<SpecialLogsumexpOutFn> = Op::new(OpInfo {
         name: "aten::special_logsumexp.out",
         schema: "special_logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::special_logsumexp")?;
-            stack
-                .push(
-                    ops::special_logsumexp_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::special_logsumexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_logsumexp_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialPolygammaFn = fn(DispatchKeySet, i64, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_POLYGAMMA: Op<SpecialPolygammaFn> = Op::new(OpInfo {
         name: "aten::special_polygamma",
         schema: "special_polygamma(int n, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_polygamma")?;
-            stack.push(ops::special_polygamma(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_polygamma",
+            |a, results| {
+                results.push(ops::special_polygamma(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialPolygammaOutFn = fn(
@@ -8919,51 +11777,72 @@ pub mod op {
     pub static SPECIAL_POLYGAMMA_OUT: Op<SpecialPolygammaOutFn> = Op::new(OpInfo {
         name: "aten::special_polygamma.out",
         schema: "special_polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_polygamma")?;
-            stack
-                .push(
-                    ops::special_polygamma_out(a.int(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_polygamma",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_polygamma_out(
+                                a.int(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialRoundFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static SPECIAL_ROUND: Op<SpecialRoundFn> = Op::new(OpInfo {
         name: "aten::special_round",
         schema: "special_round(Tensor self, *, int decimals=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_round")?;
-            stack.push(ops::special_round(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_round",
+            |a, results| {
+                results.push(ops::special_round(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialRoundOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static SPECIAL_ROUND_OUT: Op<SpecialRoundOutFn> = Op::new(OpInfo {
         name: "aten::special_round.out",
         schema: "special_round.out(Tensor self, *, int decimals=0, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_round")?;
-            stack
-                .push(
-                    ops::special_round_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_round",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_round_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammaincFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_GAMMAINC: Op<SpecialGammaincFn> = Op::new(OpInfo {
         name: "aten::special_gammainc",
         schema: "special_gammainc(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_gammainc")?;
-            stack.push(ops::special_gammainc(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_gammainc",
+            |a, results| {
+                results.push(ops::special_gammainc(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammaincOutFn = fn(
@@ -8975,26 +11854,38 @@ pub mod op {
     pub static SPECIAL_GAMMAINC_OUT: Op<SpecialGammaincOutFn> = Op::new(OpInfo {
         name: "aten::special_gammainc.out",
         schema: "special_gammainc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_gammainc")?;
-            stack
-                .push(
-                    ops::special_gammainc_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_gammainc",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_gammainc_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammainccFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_GAMMAINCC: Op<SpecialGammainccFn> = Op::new(OpInfo {
         name: "aten::special_gammaincc",
         schema: "special_gammaincc(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_gammaincc")?;
-            stack.push(ops::special_gammaincc(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_gammaincc",
+            |a, results| {
+                results.push(ops::special_gammaincc(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialGammainccOutFn = fn(
@@ -9006,26 +11897,38 @@ pub mod op {
     pub static SPECIAL_GAMMAINCC_OUT: Op<SpecialGammainccOutFn> = Op::new(OpInfo {
         name: "aten::special_gammaincc.out",
         schema: "special_gammaincc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_gammaincc")?;
-            stack
-                .push(
-                    ops::special_gammaincc_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_gammaincc",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_gammaincc_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogyFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_XLOGY: Op<SpecialXlogyFn> = Op::new(OpInfo {
         name: "aten::special_xlogy",
         schema: "special_xlogy(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlogy")?;
-            stack.push(ops::special_xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlogy",
+            |a, results| {
+                results.push(ops::special_xlogy(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogyOutFn = fn(
@@ -9037,15 +11940,19 @@ pub mod op {
     pub static SPECIAL_XLOGY_OUT: Op<SpecialXlogyOutFn> = Op::new(OpInfo {
         name: "aten::special_xlogy.out",
         schema: "special_xlogy.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlogy")?;
-            stack
-                .push(
-                    ops::special_xlogy_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlogy_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogySelfScalarFn = fn(
@@ -9056,14 +11963,19 @@ pub mod op {
     pub static SPECIAL_XLOGY_SELF_SCALAR: Op<SpecialXlogySelfScalarFn> = Op::new(OpInfo {
         name: "aten::special_xlogy.self_scalar",
         schema: "special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlogy")?;
-            stack
-                .push(
-                    ops::special_xlogy_self_scalar(a.scalar(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlogy_self_scalar(a.scalar(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogySelfScalarOutFn = fn(
@@ -9075,19 +11987,23 @@ pub mod op {
     pub static SPECIAL_XLOGY_SELF_SCALAR_OUT: Op<SpecialXlogySelfScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_xlogy.self_scalar_out",
         schema: "special_xlogy.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlogy")?;
-            stack
-                .push(
-                    ops::special_xlogy_self_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlogy_self_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogyOtherScalarFn = fn(
@@ -9098,14 +12014,19 @@ pub mod op {
     pub static SPECIAL_XLOGY_OTHER_SCALAR: Op<SpecialXlogyOtherScalarFn> = Op::new(OpInfo {
         name: "aten::special_xlogy.other_scalar",
         schema: "special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_xlogy")?;
-            stack
-                .push(
-                    ops::special_xlogy_other_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlogy_other_scalar(a.tensor(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialXlogyOtherScalarOutFn = fn(
@@ -9117,85 +12038,113 @@ pub mod op {
     pub static SPECIAL_XLOGY_OTHER_SCALAR_OUT: Op<SpecialXlogyOtherScalarOutFn> = Op::new(OpInfo {
         name: "aten::special_xlogy.other_scalar_out",
         schema: "special_xlogy.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_xlogy")?;
-            stack
-                .push(
-                    ops::special_xlogy_other_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_xlogy",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_xlogy_other_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Rad2degFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RAD2DEG: Op<Rad2degFn> = Op::new(OpInfo {
         name: "aten::rad2deg",
         schema: "rad2deg(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::rad2deg")?;
-            stack.push(ops::rad2deg(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::rad2deg",
+            |a, results| {
+                results.push(ops::rad2deg(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Rad2degFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static RAD2DEG_: Op<Rad2degFn_> = Op::new(OpInfo {
         name: "aten::rad2deg_",
         schema: "rad2deg_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::rad2deg_")?;
-            stack.push(ops::rad2deg_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::rad2deg_",
+            |a, results| {
+                results.push(ops::rad2deg_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Rad2degOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static RAD2DEG_OUT: Op<Rad2degOutFn> = Op::new(OpInfo {
         name: "aten::rad2deg.out",
         schema: "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::rad2deg")?;
-            stack.push(ops::rad2deg_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::rad2deg",
+            |a, results| {
+                results.push(ops::rad2deg_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Deg2radFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DEG2RAD: Op<Deg2radFn> = Op::new(OpInfo {
         name: "aten::deg2rad",
         schema: "deg2rad(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::deg2rad")?;
-            stack.push(ops::deg2rad(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::deg2rad",
+            |a, results| {
+                results.push(ops::deg2rad(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Deg2radFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static DEG2RAD_: Op<Deg2radFn_> = Op::new(OpInfo {
         name: "aten::deg2rad_",
         schema: "deg2rad_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::deg2rad_")?;
-            stack.push(ops::deg2rad_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::deg2rad_",
+            |a, results| {
+                results.push(ops::deg2rad_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type Deg2radOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static DEG2RAD_OUT: Op<Deg2radOutFn> = Op::new(OpInfo {
         name: "aten::deg2rad.out",
         schema: "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::deg2rad")?;
-            stack.push(ops::deg2rad_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::deg2rad",
+            |a, results| {
+                results.push(ops::deg2rad_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IscloseFn = fn(
@@ -9209,21 +12158,25 @@ pub mod op {
     pub static ISCLOSE: Op<IscloseFn> = Op::new(OpInfo {
         name: "aten::isclose",
         schema: "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::isclose")?;
-            stack
-                .push(
-                    ops::isclose(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::isclose",
+            |a, results| {
+                results
+                    .push(
+                        ops::isclose(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AllcloseFn = fn(
@@ -9237,120 +12190,160 @@ pub mod op {
     pub static ALLCLOSE: Op<AllcloseFn> = Op::new(OpInfo {
         name: "aten::allclose",
         schema: "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::allclose")?;
-            stack
-                .push(
-                    ops::allclose(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                            a.bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::allclose",
+            |a, results| {
+                results
+                    .push(
+                        ops::allclose(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                                a.bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["data_dependent_output"],
     });
     pub type EqualFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<bool>;
     pub static EQUAL: Op<EqualFn> = Op::new(OpInfo {
         name: "aten::equal",
         schema: "equal(Tensor self, Tensor other) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::equal")?;
-            stack.push(ops::equal(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::equal",
+            |a, results| {
+                results.push(ops::equal(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["data_dependent_output", "pointwise"],
     });
     pub type IsrealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISREAL: Op<IsrealFn> = Op::new(OpInfo {
         name: "aten::isreal",
         schema: "isreal(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isreal")?;
-            stack.push(ops::isreal(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isreal",
+            |a, results| {
+                results.push(ops::isreal(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsfiniteFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ISFINITE: Op<IsfiniteFn> = Op::new(OpInfo {
         name: "aten::isfinite",
         schema: "isfinite(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::isfinite")?;
-            stack.push(ops::isfinite(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::isfinite",
+            |a, results| {
+                results.push(ops::isfinite(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type IsFloatingPointFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
     pub static IS_FLOATING_POINT: Op<IsFloatingPointFn> = Op::new(OpInfo {
         name: "aten::is_floating_point",
         schema: "is_floating_point(Tensor self) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::is_floating_point")?;
-            stack.push(ops::is_floating_point(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::is_floating_point",
+            |a, results| {
+                results.push(ops::is_floating_point(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsComplexFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
     pub static IS_COMPLEX: Op<IsComplexFn> = Op::new(OpInfo {
         name: "aten::is_complex",
         schema: "is_complex(Tensor self) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::is_complex")?;
-            stack.push(ops::is_complex(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::is_complex",
+            |a, results| {
+                results.push(ops::is_complex(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsNonzeroFn = fn(DispatchKeySet, &Tensor) -> Result<bool>;
     pub static IS_NONZERO: Op<IsNonzeroFn> = Op::new(OpInfo {
         name: "aten::is_nonzero",
         schema: "is_nonzero(Tensor self) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::is_nonzero")?;
-            stack.push(ops::is_nonzero(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::is_nonzero",
+            |a, results| {
+                results.push(ops::is_nonzero(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsSameSizeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<bool>;
     pub static IS_SAME_SIZE: Op<IsSameSizeFn> = Op::new(OpInfo {
         name: "aten::is_same_size",
         schema: "is_same_size(Tensor self, Tensor other) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::is_same_size")?;
-            stack.push(ops::is_same_size(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::is_same_size",
+            |a, results| {
+                results.push(ops::is_same_size(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PositiveFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static POSITIVE: Op<PositiveFn> = Op::new(OpInfo {
         name: "aten::positive",
         schema: "positive(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::positive")?;
-            stack.push(ops::positive(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::positive",
+            |a, results| {
+                results.push(ops::positive(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ResultTypeFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<DType>;
     pub static RESULT_TYPE: Op<ResultTypeFn> = Op::new(OpInfo {
         name: "aten::result_type.Tensor",
         schema: "result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::result_type")?;
-            stack.push(ops::result_type(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::result_type",
+            |a, results| {
+                results.push(ops::result_type(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FloatPowerTensorTensorFn = fn(
@@ -9361,14 +12354,19 @@ pub mod op {
     pub static FLOAT_POWER_TENSOR_TENSOR: Op<FloatPowerTensorTensorFn> = Op::new(OpInfo {
         name: "aten::float_power.Tensor_Tensor",
         schema: "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::float_power")?;
-            stack
-                .push(
-                    ops::float_power_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::float_power_tensor_tensor(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerTensorTensorOutFn = fn(
@@ -9380,30 +12378,39 @@ pub mod op {
     pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Op<FloatPowerTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::float_power.Tensor_Tensor_out",
         schema: "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::float_power")?;
-            stack
-                .push(
-                    ops::float_power_tensor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::float_power_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
     pub static FLOAT_POWER_SCALAR: Op<FloatPowerScalarFn> = Op::new(OpInfo {
         name: "aten::float_power.Scalar",
         schema: "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::float_power")?;
-            stack.push(ops::float_power_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(ops::float_power_scalar(a.scalar(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerScalarOutFn = fn(
@@ -9415,19 +12422,23 @@ pub mod op {
     pub static FLOAT_POWER_SCALAR_OUT: Op<FloatPowerScalarOutFn> = Op::new(OpInfo {
         name: "aten::float_power.Scalar_out",
         schema: "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::float_power")?;
-            stack
-                .push(
-                    ops::float_power_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::float_power_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerTensorScalarFn = fn(
@@ -9438,14 +12449,19 @@ pub mod op {
     pub static FLOAT_POWER_TENSOR_SCALAR: Op<FloatPowerTensorScalarFn> = Op::new(OpInfo {
         name: "aten::float_power.Tensor_Scalar",
         schema: "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::float_power")?;
-            stack
-                .push(
-                    ops::float_power_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::float_power_tensor_scalar(a.tensor(0)?, a.scalar(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerTensorScalarOutFn = fn(
@@ -9457,165 +12473,232 @@ pub mod op {
     pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Op<FloatPowerTensorScalarOutFn> = Op::new(OpInfo {
         name: "aten::float_power.Tensor_Scalar_out",
         schema: "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::float_power")?;
-            stack
-                .push(
-                    ops::float_power_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::float_power",
+            |a, results| {
+                results
+                    .push(
+                        ops::float_power_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static FLOAT_POWER_: Op<FloatPowerFn_> = Op::new(OpInfo {
         name: "aten::float_power_.Tensor",
         schema: "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::float_power_")?;
-            stack.push(ops::float_power_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::float_power_",
+            |a, results| {
+                results.push(ops::float_power_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type FloatPowerScalarFn_ = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
     pub static FLOAT_POWER_SCALAR_: Op<FloatPowerScalarFn_> = Op::new(OpInfo {
         name: "aten::float_power_.Scalar",
         schema: "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::float_power_")?;
-            stack.push(ops::float_power_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::float_power_",
+            |a, results| {
+                results
+                    .push(ops::float_power_scalar_(a.tensor(0)?, a.scalar(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LdexpFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static LDEXP: Op<LdexpFn> = Op::new(OpInfo {
         name: "aten::ldexp.Tensor",
         schema: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ldexp")?;
-            stack.push(ops::ldexp(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ldexp",
+            |a, results| {
+                results.push(ops::ldexp(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LdexpFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LDEXP_: Op<LdexpFn_> = Op::new(OpInfo {
         name: "aten::ldexp_",
         schema: "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::ldexp_")?;
-            stack.push(ops::ldexp_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::ldexp_",
+            |a, results| {
+                results.push(ops::ldexp_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type LdexpOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static LDEXP_OUT: Op<LdexpOutFn> = Op::new(OpInfo {
         name: "aten::ldexp.out",
         schema: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::ldexp")?;
-            stack.push(ops::ldexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::ldexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::ldexp_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type ComplexFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static COMPLEX: Op<ComplexFn> = Op::new(OpInfo {
         name: "aten::complex",
         schema: "complex(Tensor real, Tensor imag) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::complex")?;
-            stack.push(ops::complex(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::complex",
+            |a, results| {
+                results.push(ops::complex(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ComplexOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static COMPLEX_OUT: Op<ComplexOutFn> = Op::new(OpInfo {
         name: "aten::complex.out",
         schema: "complex.out(Tensor real, Tensor imag, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::complex")?;
-            stack
-                .push(
-                    ops::complex_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::complex",
+            |a, results| {
+                results
+                    .push(
+                        ops::complex_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PolarFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static POLAR: Op<PolarFn> = Op::new(OpInfo {
         name: "aten::polar",
         schema: "polar(Tensor abs, Tensor angle) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::polar")?;
-            stack.push(ops::polar(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::polar",
+            |a, results| {
+                results.push(ops::polar(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PolarOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
     pub static POLAR_OUT: Op<PolarOutFn> = Op::new(OpInfo {
         name: "aten::polar.out",
         schema: "polar.out(Tensor abs, Tensor angle, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::polar")?;
-            stack.push(ops::polar_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::polar",
+            |a, results| {
+                results
+                    .push(
+                        ops::polar_out(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MvlgammaFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static MVLGAMMA: Op<MvlgammaFn> = Op::new(OpInfo {
         name: "aten::mvlgamma",
         schema: "mvlgamma(Tensor self, int p) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mvlgamma")?;
-            stack.push(ops::mvlgamma(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mvlgamma",
+            |a, results| {
+                results.push(ops::mvlgamma(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MvlgammaFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static MVLGAMMA_: Op<MvlgammaFn_> = Op::new(OpInfo {
         name: "aten::mvlgamma_",
         schema: "mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mvlgamma_")?;
-            stack.push(ops::mvlgamma_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mvlgamma_",
+            |a, results| {
+                results.push(ops::mvlgamma_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type MvlgammaOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static MVLGAMMA_OUT: Op<MvlgammaOutFn> = Op::new(OpInfo {
         name: "aten::mvlgamma.out",
         schema: "mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mvlgamma")?;
-            stack.push(ops::mvlgamma_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mvlgamma",
+            |a, results| {
+                results
+                    .push(
+                        ops::mvlgamma_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialMultigammalnFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static SPECIAL_MULTIGAMMALN: Op<SpecialMultigammalnFn> = Op::new(OpInfo {
         name: "aten::special_multigammaln",
         schema: "special_multigammaln(Tensor self, int p) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_multigammaln")?;
-            stack.push(ops::special_multigammaln(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_multigammaln",
+            |a, results| {
+                results.push(ops::special_multigammaln(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialMultigammalnOutFn = fn(
@@ -9627,15 +12710,23 @@ pub mod op {
     pub static SPECIAL_MULTIGAMMALN_OUT: Op<SpecialMultigammalnOutFn> = Op::new(OpInfo {
         name: "aten::special_multigammaln.out",
         schema: "special_multigammaln.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_multigammaln")?;
-            stack
-                .push(
-                    ops::special_multigammaln_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_multigammaln",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_multigammaln_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _PreluKernelBackwardFn = fn(
@@ -9647,17 +12738,21 @@ pub mod op {
     pub static _PRELU_KERNEL_BACKWARD: Op<_PreluKernelBackwardFn> = Op::new(OpInfo {
         name: "aten::_prelu_kernel_backward",
         schema: "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_prelu_kernel_backward")?;
-            let (r0, r1) = ops::_prelu_kernel_backward(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_prelu_kernel_backward",
+            |a, results| {
+                let (r0, r1) = ops::_prelu_kernel_backward(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -23,20 +23,24 @@ pub mod op {
     pub static MAX_POOL2D_WITH_INDICES: Op<MaxPool2dWithIndicesFn> = Op::new(OpInfo {
         name: "aten::max_pool2d_with_indices",
         schema: "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool2d_with_indices")?;
-            let (r0, r1) = ops::max_pool2d_with_indices(
-                a.tensor(0)?,
-                &a.int_list(1, 2)?,
-                &a.int_list(2, 2)?,
-                &a.int_list(3, 2)?,
-                &a.int_list(4, 2)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool2d_with_indices",
+            |a, results| {
+                let (r0, r1) = ops::max_pool2d_with_indices(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                    &a.int_list(2, 2)?,
+                    &a.int_list(3, 2)?,
+                    &a.int_list(4, 2)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type MaxPool2dWithIndicesOutFn = fn(
@@ -53,22 +57,26 @@ pub mod op {
     pub static MAX_POOL2D_WITH_INDICES_OUT: Op<MaxPool2dWithIndicesOutFn> = Op::new(OpInfo {
         name: "aten::max_pool2d_with_indices.out",
         schema: "max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::max_pool2d_with_indices")?;
-            let (r0, r1) = ops::max_pool2d_with_indices_out(
-                a.tensor(0)?,
-                &a.int_list(1, 2)?,
-                &a.int_list(2, 2)?,
-                &a.int_list(3, 2)?,
-                &a.int_list(4, 2)?,
-                a.bool(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::max_pool2d_with_indices",
+            |a, results| {
+                let (r0, r1) = ops::max_pool2d_with_indices_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                    &a.int_list(2, 2)?,
+                    &a.int_list(3, 2)?,
+                    &a.int_list(4, 2)?,
+                    a.bool(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool2dWithIndicesBackwardFn = fn(
@@ -85,24 +93,28 @@ pub mod op {
     pub static MAX_POOL2D_WITH_INDICES_BACKWARD: Op<MaxPool2dWithIndicesBackwardFn> = Op::new(OpInfo {
         name: "aten::max_pool2d_with_indices_backward",
         schema: "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::max_pool2d_with_indices_backward")?;
-            stack
-                .push(
-                    ops::max_pool2d_with_indices_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                            a.bool(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::max_pool2d_with_indices_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool2d_with_indices_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                                a.bool(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type MaxPool2dWithIndicesBackwardGradInputFn = fn(
@@ -122,25 +134,29 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::max_pool2d_with_indices_backward.grad_input",
         schema: "max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::max_pool2d_with_indices_backward")?;
-            stack
-                .push(
-                    ops::max_pool2d_with_indices_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            &a.int_list(5, 2)?,
-                            a.bool(6)?,
-                            a.tensor(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::max_pool2d_with_indices_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool2d_with_indices_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                &a.int_list(5, 2)?,
+                                a.bool(6)?,
+                                a.tensor(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool3dWithIndicesFn = fn(
@@ -155,20 +171,24 @@ pub mod op {
     pub static MAX_POOL3D_WITH_INDICES: Op<MaxPool3dWithIndicesFn> = Op::new(OpInfo {
         name: "aten::max_pool3d_with_indices",
         schema: "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool3d_with_indices")?;
-            let (r0, r1) = ops::max_pool3d_with_indices(
-                a.tensor(0)?,
-                &a.int_list(1, 3)?,
-                &a.int_list(2, 3)?,
-                &a.int_list(3, 3)?,
-                &a.int_list(4, 3)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool3d_with_indices",
+            |a, results| {
+                let (r0, r1) = ops::max_pool3d_with_indices(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                    &a.int_list(2, 3)?,
+                    &a.int_list(3, 3)?,
+                    &a.int_list(4, 3)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type MaxPool3dWithIndicesOutFn = fn(
@@ -185,22 +205,26 @@ pub mod op {
     pub static MAX_POOL3D_WITH_INDICES_OUT: Op<MaxPool3dWithIndicesOutFn> = Op::new(OpInfo {
         name: "aten::max_pool3d_with_indices.out",
         schema: "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::max_pool3d_with_indices")?;
-            let (r0, r1) = ops::max_pool3d_with_indices_out(
-                a.tensor(0)?,
-                &a.int_list(1, 3)?,
-                &a.int_list(2, 3)?,
-                &a.int_list(3, 3)?,
-                &a.int_list(4, 3)?,
-                a.bool(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::max_pool3d_with_indices",
+            |a, results| {
+                let (r0, r1) = ops::max_pool3d_with_indices_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                    &a.int_list(2, 3)?,
+                    &a.int_list(3, 3)?,
+                    &a.int_list(4, 3)?,
+                    a.bool(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool3dWithIndicesBackwardFn = fn(
@@ -217,24 +241,28 @@ pub mod op {
     pub static MAX_POOL3D_WITH_INDICES_BACKWARD: Op<MaxPool3dWithIndicesBackwardFn> = Op::new(OpInfo {
         name: "aten::max_pool3d_with_indices_backward",
         schema: "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::max_pool3d_with_indices_backward")?;
-            stack
-                .push(
-                    ops::max_pool3d_with_indices_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            &a.int_list(5, 3)?,
-                            a.bool(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::max_pool3d_with_indices_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool3d_with_indices_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                &a.int_list(5, 3)?,
+                                a.bool(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool3dWithIndicesBackwardGradInputFn = fn(
@@ -254,25 +282,29 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::max_pool3d_with_indices_backward.grad_input",
         schema: "max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::max_pool3d_with_indices_backward")?;
-            stack
-                .push(
-                    ops::max_pool3d_with_indices_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            &a.int_list(5, 3)?,
-                            a.bool(6)?,
-                            a.tensor(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::max_pool3d_with_indices_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool3d_with_indices_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                &a.int_list(5, 3)?,
+                                a.bool(6)?,
+                                a.tensor(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool1dWithIndicesFn = fn(
@@ -287,20 +319,24 @@ pub mod op {
     pub static MAX_POOL1D_WITH_INDICES: Op<MaxPool1dWithIndicesFn> = Op::new(OpInfo {
         name: "aten::max_pool1d_with_indices",
         schema: "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool1d_with_indices")?;
-            let (r0, r1) = ops::max_pool1d_with_indices(
-                a.tensor(0)?,
-                &a.int_list(1, 1)?,
-                &a.int_list(2, 1)?,
-                &a.int_list(3, 1)?,
-                &a.int_list(4, 1)?,
-                a.bool(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool1d_with_indices",
+            |a, results| {
+                let (r0, r1) = ops::max_pool1d_with_indices(
+                    a.tensor(0)?,
+                    &a.int_list(1, 1)?,
+                    &a.int_list(2, 1)?,
+                    &a.int_list(3, 1)?,
+                    &a.int_list(4, 1)?,
+                    a.bool(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool1dFn = fn(
@@ -315,22 +351,26 @@ pub mod op {
     pub static MAX_POOL1D: Op<MaxPool1dFn> = Op::new(OpInfo {
         name: "aten::max_pool1d",
         schema: "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool1d")?;
-            stack
-                .push(
-                    ops::max_pool1d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 1)?,
-                            &a.int_list(3, 1)?,
-                            &a.int_list(4, 1)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool1d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 1)?,
+                                &a.int_list(3, 1)?,
+                                &a.int_list(4, 1)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool2dFn = fn(
@@ -345,22 +385,26 @@ pub mod op {
     pub static MAX_POOL2D: Op<MaxPool2dFn> = Op::new(OpInfo {
         name: "aten::max_pool2d",
         schema: "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool2d")?;
-            stack
-                .push(
-                    ops::max_pool2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxPool3dFn = fn(
@@ -375,22 +419,26 @@ pub mod op {
     pub static MAX_POOL3D: Op<MaxPool3dFn> = Op::new(OpInfo {
         name: "aten::max_pool3d",
         schema: "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_pool3d")?;
-            stack
-                .push(
-                    ops::max_pool3d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_pool3d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool2dFn = fn(
@@ -406,23 +454,27 @@ pub mod op {
     pub static AVG_POOL2D: Op<AvgPool2dFn> = Op::new(OpInfo {
         name: "aten::avg_pool2d",
         schema: "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::avg_pool2d")?;
-            stack
-                .push(
-                    ops::avg_pool2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                            a.opt_int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                                a.opt_int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AvgPool2dOutFn = fn(
@@ -439,24 +491,28 @@ pub mod op {
     pub static AVG_POOL2D_OUT: Op<AvgPool2dOutFn> = Op::new(OpInfo {
         name: "aten::avg_pool2d.out",
         schema: "avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::avg_pool2d")?;
-            stack
-                .push(
-                    ops::avg_pool2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                            a.opt_int(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                                a.opt_int(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool2dBackwardFn = fn(
@@ -473,24 +529,28 @@ pub mod op {
     pub static AVG_POOL2D_BACKWARD: Op<AvgPool2dBackwardFn> = Op::new(OpInfo {
         name: "aten::avg_pool2d_backward",
         schema: "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::avg_pool2d_backward")?;
-            stack
-                .push(
-                    ops::avg_pool2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_int(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::avg_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_int(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AvgPool2dBackwardGradInputFn = fn(
@@ -508,25 +568,29 @@ pub mod op {
     pub static AVG_POOL2D_BACKWARD_GRAD_INPUT: Op<AvgPool2dBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::avg_pool2d_backward.grad_input",
         schema: "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::avg_pool2d_backward")?;
-            stack
-                .push(
-                    ops::avg_pool2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            &a.int_list(3, 2)?,
-                            &a.int_list(4, 2)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_int(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::avg_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                &a.int_list(3, 2)?,
+                                &a.int_list(4, 2)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_int(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool3dFn = fn(
@@ -542,23 +606,27 @@ pub mod op {
     pub static AVG_POOL3D: Op<AvgPool3dFn> = Op::new(OpInfo {
         name: "aten::avg_pool3d",
         schema: "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::avg_pool3d")?;
-            stack
-                .push(
-                    ops::avg_pool3d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                            a.opt_int(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool3d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                                a.opt_int(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AvgPool3dOutFn = fn(
@@ -575,24 +643,28 @@ pub mod op {
     pub static AVG_POOL3D_OUT: Op<AvgPool3dOutFn> = Op::new(OpInfo {
         name: "aten::avg_pool3d.out",
         schema: "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::avg_pool3d")?;
-            stack
-                .push(
-                    ops::avg_pool3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                            a.opt_int(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                                a.opt_int(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool3dBackwardFn = fn(
@@ -609,24 +681,28 @@ pub mod op {
     pub static AVG_POOL3D_BACKWARD: Op<AvgPool3dBackwardFn> = Op::new(OpInfo {
         name: "aten::avg_pool3d_backward",
         schema: "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::avg_pool3d_backward")?;
-            stack
-                .push(
-                    ops::avg_pool3d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_int(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::avg_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool3d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_int(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool3dBackwardGradInputFn = fn(
@@ -644,25 +720,29 @@ pub mod op {
     pub static AVG_POOL3D_BACKWARD_GRAD_INPUT: Op<AvgPool3dBackwardGradInputFn> = Op::new(OpInfo {
         name: "aten::avg_pool3d_backward.grad_input",
         schema: "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::avg_pool3d_backward")?;
-            stack
-                .push(
-                    ops::avg_pool3d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_int(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::avg_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool3d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_int(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AvgPool1dFn = fn(
@@ -677,22 +757,26 @@ pub mod op {
     pub static AVG_POOL1D: Op<AvgPool1dFn> = Op::new(OpInfo {
         name: "aten::avg_pool1d",
         schema: "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::avg_pool1d")?;
-            stack
-                .push(
-                    ops::avg_pool1d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 1)?,
-                            &a.int_list(3, 1)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::avg_pool1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool1d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 1)?,
+                                &a.int_list(3, 1)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AvgPool1dOutFn = fn(
@@ -708,37 +792,46 @@ pub mod op {
     pub static AVG_POOL1D_OUT: Op<AvgPool1dOutFn> = Op::new(OpInfo {
         name: "aten::avg_pool1d.out",
         schema: "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::avg_pool1d")?;
-            stack
-                .push(
-                    ops::avg_pool1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 1)?,
-                            &a.int_list(3, 1)?,
-                            a.bool(4)?,
-                            a.bool(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::avg_pool1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::avg_pool1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 1)?,
+                                &a.int_list(3, 1)?,
+                                a.bool(4)?,
+                                a.bool(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveAvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static ADAPTIVE_AVG_POOL1D: Op<AdaptiveAvgPool1dFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool1d",
         schema: "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_avg_pool1d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool1d(a.tensor(0)?, &a.int_list(1, 1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_avg_pool1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool1d(a.tensor(0)?, &a.int_list(1, 1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type AdaptiveAvgPool1dOutFn = fn(
@@ -750,33 +843,42 @@ pub mod op {
     pub static ADAPTIVE_AVG_POOL1D_OUT: Op<AdaptiveAvgPool1dOutFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool1d.out",
         schema: "adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::adaptive_avg_pool1d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::adaptive_avg_pool1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveAvgPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static ADAPTIVE_AVG_POOL2D: Op<AdaptiveAvgPool2dFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool2d",
         schema: "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_avg_pool2d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool2d(a.tensor(0)?, &a.int_list(1, 2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool2d(a.tensor(0)?, &a.int_list(1, 2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveAvgPool2dOutFn = fn(
@@ -788,19 +890,23 @@ pub mod op {
     pub static ADAPTIVE_AVG_POOL2D_OUT: Op<AdaptiveAvgPool2dOutFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool2d.out",
         schema: "adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::adaptive_avg_pool2d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::adaptive_avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _AdaptiveAvgPool2dFn = fn(
@@ -811,14 +917,19 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL2D: Op<_AdaptiveAvgPool2dFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool2d",
         schema: "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_adaptive_avg_pool2d")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool2d(a.tensor(0)?, &a.int_list(1, 2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_adaptive_avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool2d(a.tensor(0)?, &a.int_list(1, 2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _AdaptiveAvgPool2dOutFn = fn(
@@ -830,19 +941,23 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL2D_OUT: Op<_AdaptiveAvgPool2dOutFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool2d.out",
         schema: "_adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_adaptive_avg_pool2d")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_adaptive_avg_pool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _AdaptiveAvgPool2dBackwardFn = fn(
@@ -853,15 +968,19 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL2D_BACKWARD: Op<_AdaptiveAvgPool2dBackwardFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool2d_backward",
         schema: "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_adaptive_avg_pool2d_backward")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool2d_backward(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_adaptive_avg_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool2d_backward(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _AdaptiveAvgPool2dBackwardOutFn = fn(
@@ -873,33 +992,42 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: Op<_AdaptiveAvgPool2dBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool2d_backward.out",
         schema: "_adaptive_avg_pool2d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_adaptive_avg_pool2d_backward")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool2d_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_adaptive_avg_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool2d_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static ADAPTIVE_AVG_POOL3D: Op<AdaptiveAvgPool3dFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool3d",
         schema: "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_avg_pool3d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool3d(a.tensor(0)?, &a.int_list(1, 3)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool3d(a.tensor(0)?, &a.int_list(1, 3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveAvgPool3dOutFn = fn(
@@ -911,19 +1039,23 @@ pub mod op {
     pub static ADAPTIVE_AVG_POOL3D_OUT: Op<AdaptiveAvgPool3dOutFn> = Op::new(OpInfo {
         name: "aten::adaptive_avg_pool3d.out",
         schema: "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::adaptive_avg_pool3d")?;
-            stack
-                .push(
-                    ops::adaptive_avg_pool3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::adaptive_avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_avg_pool3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _AdaptiveAvgPool3dFn = fn(
@@ -934,14 +1066,19 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL3D: Op<_AdaptiveAvgPool3dFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool3d",
         schema: "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_adaptive_avg_pool3d")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool3d(a.tensor(0)?, &a.int_list(1, 3)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_adaptive_avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool3d(a.tensor(0)?, &a.int_list(1, 3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _AdaptiveAvgPool3dOutFn = fn(
@@ -953,19 +1090,23 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL3D_OUT: Op<_AdaptiveAvgPool3dOutFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool3d.out",
         schema: "_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_adaptive_avg_pool3d")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_adaptive_avg_pool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _AdaptiveAvgPool3dBackwardFn = fn(
@@ -976,15 +1117,19 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL3D_BACKWARD: Op<_AdaptiveAvgPool3dBackwardFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool3d_backward",
         schema: "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_adaptive_avg_pool3d_backward")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool3d_backward(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_adaptive_avg_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool3d_backward(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _AdaptiveAvgPool3dBackwardOutFn = fn(
@@ -996,19 +1141,23 @@ pub mod op {
     pub static _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: Op<_AdaptiveAvgPool3dBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_adaptive_avg_pool3d_backward.out",
         schema: "_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_adaptive_avg_pool3d_backward")?;
-            stack
-                .push(
-                    ops::_adaptive_avg_pool3d_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_adaptive_avg_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_adaptive_avg_pool3d_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool1dFn = fn(
@@ -1019,13 +1168,20 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL1D: Op<AdaptiveMaxPool1dFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool1d",
         schema: "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_max_pool1d")?;
-            let (r0, r1) = ops::adaptive_max_pool1d(a.tensor(0)?, &a.int_list(1, 1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_max_pool1d",
+            |a, results| {
+                let (r0, r1) = ops::adaptive_max_pool1d(
+                    a.tensor(0)?,
+                    &a.int_list(1, 1)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool2dFn = fn(
@@ -1036,13 +1192,20 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL2D: Op<AdaptiveMaxPool2dFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool2d",
         schema: "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_max_pool2d")?;
-            let (r0, r1) = ops::adaptive_max_pool2d(a.tensor(0)?, &a.int_list(1, 2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_max_pool2d",
+            |a, results| {
+                let (r0, r1) = ops::adaptive_max_pool2d(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool2dOutFn = fn(
@@ -1055,18 +1218,22 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL2D_OUT: Op<AdaptiveMaxPool2dOutFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool2d.out",
         schema: "adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::adaptive_max_pool2d")?;
-            let (r0, r1) = ops::adaptive_max_pool2d_out(
-                a.tensor(0)?,
-                &a.int_list(1, 2)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::adaptive_max_pool2d",
+            |a, results| {
+                let (r0, r1) = ops::adaptive_max_pool2d_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 2)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool2dBackwardFn = fn(
@@ -1078,19 +1245,23 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL2D_BACKWARD: Op<AdaptiveMaxPool2dBackwardFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool2d_backward",
         schema: "adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::adaptive_max_pool2d_backward")?;
-            stack
-                .push(
-                    ops::adaptive_max_pool2d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::adaptive_max_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_max_pool2d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool2dBackwardGradInputFn = fn(
@@ -1105,20 +1276,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::adaptive_max_pool2d_backward.grad_input",
         schema: "adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::adaptive_max_pool2d_backward")?;
-            stack
-                .push(
-                    ops::adaptive_max_pool2d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::adaptive_max_pool2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_max_pool2d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool3dFn = fn(
@@ -1129,13 +1304,20 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL3D: Op<AdaptiveMaxPool3dFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool3d",
         schema: "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::adaptive_max_pool3d")?;
-            let (r0, r1) = ops::adaptive_max_pool3d(a.tensor(0)?, &a.int_list(1, 3)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::adaptive_max_pool3d",
+            |a, results| {
+                let (r0, r1) = ops::adaptive_max_pool3d(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool3dOutFn = fn(
@@ -1148,18 +1330,22 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL3D_OUT: Op<AdaptiveMaxPool3dOutFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool3d.out",
         schema: "adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::adaptive_max_pool3d")?;
-            let (r0, r1) = ops::adaptive_max_pool3d_out(
-                a.tensor(0)?,
-                &a.int_list(1, 3)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::adaptive_max_pool3d",
+            |a, results| {
+                let (r0, r1) = ops::adaptive_max_pool3d_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 3)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool3dBackwardFn = fn(
@@ -1171,19 +1357,23 @@ pub mod op {
     pub static ADAPTIVE_MAX_POOL3D_BACKWARD: Op<AdaptiveMaxPool3dBackwardFn> = Op::new(OpInfo {
         name: "aten::adaptive_max_pool3d_backward",
         schema: "adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::adaptive_max_pool3d_backward")?;
-            stack
-                .push(
-                    ops::adaptive_max_pool3d_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::adaptive_max_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_max_pool3d_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AdaptiveMaxPool3dBackwardGradInputFn = fn(
@@ -1198,20 +1388,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::adaptive_max_pool3d_backward.grad_input",
         schema: "adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::adaptive_max_pool3d_backward")?;
-            stack
-                .push(
-                    ops::adaptive_max_pool3d_backward_grad_input(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::adaptive_max_pool3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::adaptive_max_pool3d_backward_grad_input(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxUnpool2dFn = fn(
@@ -1223,15 +1417,23 @@ pub mod op {
     pub static MAX_UNPOOL2D: Op<MaxUnpool2dFn> = Op::new(OpInfo {
         name: "aten::max_unpool2d",
         schema: "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::max_unpool2d")?;
-            stack
-                .push(
-                    ops::max_unpool2d(a.tensor(0)?, a.tensor(1)?, &a.int_list(2, 2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::max_unpool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_unpool2d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxUnpool2dOutFn = fn(
@@ -1244,20 +1446,24 @@ pub mod op {
     pub static MAX_UNPOOL2D_OUT: Op<MaxUnpool2dOutFn> = Op::new(OpInfo {
         name: "aten::max_unpool2d.out",
         schema: "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::max_unpool2d")?;
-            stack
-                .push(
-                    ops::max_unpool2d_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::max_unpool2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_unpool2d_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxUnpool3dFn = fn(
@@ -1271,21 +1477,25 @@ pub mod op {
     pub static MAX_UNPOOL3D: Op<MaxUnpool3dFn> = Op::new(OpInfo {
         name: "aten::max_unpool3d",
         schema: "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::max_unpool3d")?;
-            stack
-                .push(
-                    ops::max_unpool3d(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::max_unpool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_unpool3d(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MaxUnpool3dOutFn = fn(
@@ -1300,22 +1510,26 @@ pub mod op {
     pub static MAX_UNPOOL3D_OUT: Op<MaxUnpool3dOutFn> = Op::new(OpInfo {
         name: "aten::max_unpool3d.out",
         schema: "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::max_unpool3d")?;
-            stack
-                .push(
-                    ops::max_unpool3d_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 3)?,
-                            &a.int_list(3, 3)?,
-                            &a.int_list(4, 3)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::max_unpool3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::max_unpool3d_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 3)?,
+                                &a.int_list(3, 3)?,
+                                &a.int_list(4, 3)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

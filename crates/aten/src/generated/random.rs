@@ -21,20 +21,24 @@ pub mod op {
     pub static UNIFORM_: Op<UniformFn_> = Op::new(OpInfo {
         name: "aten::uniform_",
         schema: "uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::uniform_")?;
-            stack
-                .push(
-                    ops::uniform_(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::uniform_",
+            |a, results| {
+                results
+                    .push(
+                        ops::uniform_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFn_ = fn(
@@ -47,20 +51,24 @@ pub mod op {
     pub static NORMAL_: Op<NormalFn_> = Op::new(OpInfo {
         name: "aten::normal_",
         schema: "normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::normal_")?;
-            stack
-                .push(
-                    ops::normal_(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::normal_",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type ExponentialFn_ = fn(
@@ -72,15 +80,23 @@ pub mod op {
     pub static EXPONENTIAL_: Op<ExponentialFn_> = Op::new(OpInfo {
         name: "aten::exponential_",
         schema: "exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::exponential_")?;
-            stack
-                .push(
-                    ops::exponential_(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::exponential_",
+            |a, results| {
+                results
+                    .push(
+                        ops::exponential_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliFloatFn_ = fn(
@@ -92,19 +108,23 @@ pub mod op {
     pub static BERNOULLI_FLOAT_: Op<BernoulliFloatFn_> = Op::new(OpInfo {
         name: "aten::bernoulli_.float",
         schema: "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bernoulli_")?;
-            stack
-                .push(
-                    ops::bernoulli_float_(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bernoulli_",
+            |a, results| {
+                results
+                    .push(
+                        ops::bernoulli_float_(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliFn_ = fn(
@@ -116,15 +136,19 @@ pub mod op {
     pub static BERNOULLI_: Op<BernoulliFn_> = Op::new(OpInfo {
         name: "aten::bernoulli_.Tensor",
         schema: "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bernoulli_")?;
-            stack
-                .push(
-                    ops::bernoulli_(a.tensor(0)?, a.tensor(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bernoulli_",
+            |a, results| {
+                results
+                    .push(
+                        ops::bernoulli_(a.tensor(0)?, a.tensor(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliFn = fn(
@@ -135,11 +159,15 @@ pub mod op {
     pub static BERNOULLI: Op<BernoulliFn> = Op::new(OpInfo {
         name: "aten::bernoulli",
         schema: "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bernoulli")?;
-            stack.push(ops::bernoulli(a.tensor(0)?, a.opt_generator(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bernoulli",
+            |a, results| {
+                results.push(ops::bernoulli(a.tensor(0)?, a.opt_generator(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliOutFn = fn(
@@ -151,15 +179,23 @@ pub mod op {
     pub static BERNOULLI_OUT: Op<BernoulliOutFn> = Op::new(OpInfo {
         name: "aten::bernoulli.out",
         schema: "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bernoulli")?;
-            stack
-                .push(
-                    ops::bernoulli_out(a.tensor(0)?, a.opt_generator(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bernoulli",
+            |a, results| {
+                results
+                    .push(
+                        ops::bernoulli_out(
+                                a.tensor(0)?,
+                                a.opt_generator(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type BernoulliPFn = fn(
@@ -171,15 +207,19 @@ pub mod op {
     pub static BERNOULLI_P: Op<BernoulliPFn> = Op::new(OpInfo {
         name: "aten::bernoulli.p",
         schema: "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bernoulli")?;
-            stack
-                .push(
-                    ops::bernoulli_p(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bernoulli",
+            |a, results| {
+                results
+                    .push(
+                        ops::bernoulli_p(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandomFromFn_ = fn(
@@ -192,20 +232,24 @@ pub mod op {
     pub static RANDOM_FROM_: Op<RandomFromFn_> = Op::new(OpInfo {
         name: "aten::random_.from",
         schema: "random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::random_")?;
-            stack
-                .push(
-                    ops::random_from_(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::random_",
+            |a, results| {
+                results
+                    .push(
+                        ops::random_from_(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandomToFn_ = fn(
@@ -217,25 +261,34 @@ pub mod op {
     pub static RANDOM_TO_: Op<RandomToFn_> = Op::new(OpInfo {
         name: "aten::random_.to",
         schema: "random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::random_")?;
-            stack
-                .push(
-                    ops::random_to_(a.tensor(0)?, a.int(1)?, a.opt_generator(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::random_",
+            |a, results| {
+                results
+                    .push(
+                        ops::random_to_(a.tensor(0)?, a.int(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandomFn_ = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result<()>;
     pub static RANDOM_: Op<RandomFn_> = Op::new(OpInfo {
         name: "aten::random_",
         schema: "random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::random_")?;
-            stack.push(ops::random_(a.tensor(0)?, a.opt_generator(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::random_",
+            |a, results| {
+                results.push(ops::random_(a.tensor(0)?, a.opt_generator(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandFn = fn(
@@ -249,32 +302,40 @@ pub mod op {
     pub static RAND: Op<RandFn> = Op::new(OpInfo {
         name: "aten::rand",
         schema: "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::rand")?;
-            stack
-                .push(
-                    ops::rand(
-                            &a.int_list(0, 0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::rand",
+            |a, results| {
+                results
+                    .push(
+                        ops::rand(
+                                &a.int_list(0, 0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "nondeterministic_seeded"],
     });
     pub type RandOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
     pub static RAND_OUT: Op<RandOutFn> = Op::new(OpInfo {
         name: "aten::rand.out",
         schema: "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::rand")?;
-            stack.push(ops::rand_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::rand",
+            |a, results| {
+                results.push(ops::rand_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandGeneratorFn = fn(
@@ -289,22 +350,26 @@ pub mod op {
     pub static RAND_GENERATOR: Op<RandGeneratorFn> = Op::new(OpInfo {
         name: "aten::rand.generator",
         schema: "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rand")?;
-            stack
-                .push(
-                    ops::rand_generator(
-                            &a.int_list(0, 0)?,
-                            a.opt_generator(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rand",
+            |a, results| {
+                results
+                    .push(
+                        ops::rand_generator(
+                                &a.int_list(0, 0)?,
+                                a.opt_generator(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandGeneratorOutFn = fn(
@@ -316,19 +381,23 @@ pub mod op {
     pub static RAND_GENERATOR_OUT: Op<RandGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::rand.generator_out",
         schema: "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::rand")?;
-            stack
-                .push(
-                    ops::rand_generator_out(
-                            &a.int_list(0, 0)?,
-                            a.opt_generator(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::rand",
+            |a, results| {
+                results
+                    .push(
+                        ops::rand_generator_out(
+                                &a.int_list(0, 0)?,
+                                a.opt_generator(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandnFn = fn(
@@ -342,32 +411,40 @@ pub mod op {
     pub static RANDN: Op<RandnFn> = Op::new(OpInfo {
         name: "aten::randn",
         schema: "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::randn")?;
-            stack
-                .push(
-                    ops::randn(
-                            &a.int_list(0, 0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::randn",
+            |a, results| {
+                results
+                    .push(
+                        ops::randn(
+                                &a.int_list(0, 0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "nondeterministic_seeded"],
     });
     pub type RandnOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
     pub static RANDN_OUT: Op<RandnOutFn> = Op::new(OpInfo {
         name: "aten::randn.out",
         schema: "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::randn")?;
-            stack.push(ops::randn_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::randn",
+            |a, results| {
+                results.push(ops::randn_out(&a.int_list(0, 0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandnGeneratorFn = fn(
@@ -382,22 +459,26 @@ pub mod op {
     pub static RANDN_GENERATOR: Op<RandnGeneratorFn> = Op::new(OpInfo {
         name: "aten::randn.generator",
         schema: "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::randn")?;
-            stack
-                .push(
-                    ops::randn_generator(
-                            &a.int_list(0, 0)?,
-                            a.opt_generator(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::randn",
+            |a, results| {
+                results
+                    .push(
+                        ops::randn_generator(
+                                &a.int_list(0, 0)?,
+                                a.opt_generator(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandnGeneratorOutFn = fn(
@@ -409,19 +490,23 @@ pub mod op {
     pub static RANDN_GENERATOR_OUT: Op<RandnGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::randn.generator_out",
         schema: "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::randn")?;
-            stack
-                .push(
-                    ops::randn_generator_out(
-                            &a.int_list(0, 0)?,
-                            a.opt_generator(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::randn",
+            |a, results| {
+                results
+                    .push(
+                        ops::randn_generator_out(
+                                &a.int_list(0, 0)?,
+                                a.opt_generator(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintFn = fn(
@@ -436,36 +521,45 @@ pub mod op {
     pub static RANDINT: Op<RandintFn> = Op::new(OpInfo {
         name: "aten::randint",
         schema: "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint(
-                            a.int(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint(
+                                a.int(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintOutFn = fn(DispatchKeySet, i64, &[i64], &Tensor) -> Result<()>;
     pub static RANDINT_OUT: Op<RandintOutFn> = Op::new(OpInfo {
         name: "aten::randint.out",
         schema: "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_out(a.int(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_out(a.int(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintGeneratorFn = fn(
@@ -481,23 +575,27 @@ pub mod op {
     pub static RANDINT_GENERATOR: Op<RandintGeneratorFn> = Op::new(OpInfo {
         name: "aten::randint.generator",
         schema: "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_generator(
-                            a.int(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_generator(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_generator(
+                                a.int(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_generator(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintGeneratorOutFn = fn(
@@ -510,20 +608,24 @@ pub mod op {
     pub static RANDINT_GENERATOR_OUT: Op<RandintGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::randint.generator_out",
         schema: "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_generator_out(
-                            a.int(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_generator_out(
+                                a.int(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLowFn = fn(
@@ -539,23 +641,27 @@ pub mod op {
     pub static RANDINT_LOW: Op<RandintLowFn> = Op::new(OpInfo {
         name: "aten::randint.low",
         schema: "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_low(
-                            a.int(0)?,
-                            a.int(1)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_low(
+                                a.int(0)?,
+                                a.int(1)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLowOutFn = fn(
@@ -568,20 +674,24 @@ pub mod op {
     pub static RANDINT_LOW_OUT: Op<RandintLowOutFn> = Op::new(OpInfo {
         name: "aten::randint.low_out",
         schema: "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_low_out(
-                            a.int(0)?,
-                            a.int(1)?,
-                            &a.int_list(2, 0)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_low_out(
+                                a.int(0)?,
+                                a.int(1)?,
+                                &a.int_list(2, 0)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLowGeneratorFn = fn(
@@ -598,24 +708,28 @@ pub mod op {
     pub static RANDINT_LOW_GENERATOR: Op<RandintLowGeneratorFn> = Op::new(OpInfo {
         name: "aten::randint.low_generator",
         schema: "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_low_generator(
-                            a.int(0)?,
-                            a.int(1)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_generator(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_low_generator(
+                                a.int(0)?,
+                                a.int(1)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_generator(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLowGeneratorOutFn = fn(
@@ -629,21 +743,25 @@ pub mod op {
     pub static RANDINT_LOW_GENERATOR_OUT: Op<RandintLowGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::randint.low_generator_out",
         schema: "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::randint")?;
-            stack
-                .push(
-                    ops::randint_low_generator_out(
-                            a.int(0)?,
-                            a.int(1)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::randint",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_low_generator_out(
+                                a.int(0)?,
+                                a.int(1)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandpermFn = fn(
@@ -657,32 +775,40 @@ pub mod op {
     pub static RANDPERM: Op<RandpermFn> = Op::new(OpInfo {
         name: "aten::randperm",
         schema: "randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::randperm")?;
-            stack
-                .push(
-                    ops::randperm(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::randperm",
+            |a, results| {
+                results
+                    .push(
+                        ops::randperm(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "nondeterministic_seeded"],
     });
     pub type RandpermOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static RANDPERM_OUT: Op<RandpermOutFn> = Op::new(OpInfo {
         name: "aten::randperm.out",
         schema: "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::randperm")?;
-            stack.push(ops::randperm_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::randperm",
+            |a, results| {
+                results.push(ops::randperm_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandpermGeneratorFn = fn(
@@ -697,22 +823,26 @@ pub mod op {
     pub static RANDPERM_GENERATOR: Op<RandpermGeneratorFn> = Op::new(OpInfo {
         name: "aten::randperm.generator",
         schema: "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::randperm")?;
-            stack
-                .push(
-                    ops::randperm_generator(
-                            a.int(0)?,
-                            a.opt_generator(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::randperm",
+            |a, results| {
+                results
+                    .push(
+                        ops::randperm_generator(
+                                a.int(0)?,
+                                a.opt_generator(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandpermGeneratorOutFn = fn(
@@ -724,19 +854,23 @@ pub mod op {
     pub static RANDPERM_GENERATOR_OUT: Op<RandpermGeneratorOutFn> = Op::new(OpInfo {
         name: "aten::randperm.generator_out",
         schema: "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::randperm")?;
-            stack
-                .push(
-                    ops::randperm_generator_out(
-                            a.int(0)?,
-                            a.opt_generator(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::randperm",
+            |a, results| {
+                results
+                    .push(
+                        ops::randperm_generator_out(
+                                a.int(0)?,
+                                a.opt_generator(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandLikeFn = fn(
@@ -751,22 +885,26 @@ pub mod op {
     pub static RAND_LIKE: Op<RandLikeFn> = Op::new(OpInfo {
         name: "aten::rand_like",
         schema: "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rand_like")?;
-            stack
-                .push(
-                    ops::rand_like(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rand_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::rand_like(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandLikeOutFn = fn(
@@ -778,19 +916,23 @@ pub mod op {
     pub static RAND_LIKE_OUT: Op<RandLikeOutFn> = Op::new(OpInfo {
         name: "aten::rand_like.out",
         schema: "rand_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::rand_like")?;
-            stack
-                .push(
-                    ops::rand_like_out(
-                            a.tensor(0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::rand_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::rand_like_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandnLikeFn = fn(
@@ -805,22 +947,26 @@ pub mod op {
     pub static RANDN_LIKE: Op<RandnLikeFn> = Op::new(OpInfo {
         name: "aten::randn_like",
         schema: "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::randn_like")?;
-            stack
-                .push(
-                    ops::randn_like(
-                            a.tensor(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                            a.opt_memory_format(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::randn_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randn_like(
+                                a.tensor(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                                a.opt_memory_format(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandnLikeOutFn = fn(
@@ -832,19 +978,23 @@ pub mod op {
     pub static RANDN_LIKE_OUT: Op<RandnLikeOutFn> = Op::new(OpInfo {
         name: "aten::randn_like.out",
         schema: "randn_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::randn_like")?;
-            stack
-                .push(
-                    ops::randn_like_out(
-                            a.tensor(0)?,
-                            a.opt_memory_format(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::randn_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randn_like_out(
+                                a.tensor(0)?,
+                                a.opt_memory_format(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalTensorFloatFn = fn(
@@ -856,19 +1006,23 @@ pub mod op {
     pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> = Op::new(OpInfo {
         name: "aten::normal.Tensor_float",
         schema: "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_tensor_float(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_tensor_float(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalTensorFloatOutFn = fn(
@@ -881,20 +1035,24 @@ pub mod op {
     pub static NORMAL_TENSOR_FLOAT_OUT: Op<NormalTensorFloatOutFn> = Op::new(OpInfo {
         name: "aten::normal.Tensor_float_out",
         schema: "normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_tensor_float_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_tensor_float_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFloatTensorFn = fn(
@@ -906,19 +1064,23 @@ pub mod op {
     pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> = Op::new(OpInfo {
         name: "aten::normal.float_Tensor",
         schema: "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_float_tensor(
-                            a.float(0)?,
-                            a.tensor(1)?,
-                            a.opt_generator(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_float_tensor(
+                                a.float(0)?,
+                                a.tensor(1)?,
+                                a.opt_generator(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFloatTensorOutFn = fn(
@@ -931,20 +1093,24 @@ pub mod op {
     pub static NORMAL_FLOAT_TENSOR_OUT: Op<NormalFloatTensorOutFn> = Op::new(OpInfo {
         name: "aten::normal.float_Tensor_out",
         schema: "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_float_tensor_out(
-                            a.float(0)?,
-                            a.tensor(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_float_tensor_out(
+                                a.float(0)?,
+                                a.tensor(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalTensorTensorFn = fn(
@@ -956,19 +1122,23 @@ pub mod op {
     pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(OpInfo {
         name: "aten::normal.Tensor_Tensor",
         schema: "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_tensor_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_generator(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_tensor_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_generator(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalTensorTensorOutFn = fn(
@@ -981,20 +1151,24 @@ pub mod op {
     pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::normal.Tensor_Tensor_out",
         schema: "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_tensor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFloatFloatFn = fn(
@@ -1011,24 +1185,28 @@ pub mod op {
     pub static NORMAL_FLOAT_FLOAT: Op<NormalFloatFloatFn> = Op::new(OpInfo {
         name: "aten::normal.float_float",
         schema: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_float_float(
-                            a.float(0)?,
-                            a.float(1)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_generator(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_float_float(
+                                a.float(0)?,
+                                a.float(1)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_generator(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFloatFloatOutFn = fn(
@@ -1042,21 +1220,25 @@ pub mod op {
     pub static NORMAL_FLOAT_FLOAT_OUT: Op<NormalFloatFloatOutFn> = Op::new(OpInfo {
         name: "aten::normal.float_float_out",
         schema: "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::normal")?;
-            stack
-                .push(
-                    ops::normal_float_float_out(
-                            a.float(0)?,
-                            a.float(1)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::normal",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_float_float_out(
+                                a.float(0)?,
+                                a.float(1)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type UniformFn = fn(
@@ -1069,20 +1251,24 @@ pub mod op {
     pub static UNIFORM: Op<UniformFn> = Op::new(OpInfo {
         name: "aten::uniform",
         schema: "uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::uniform")?;
-            stack
-                .push(
-                    ops::uniform(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::uniform",
+            |a, results| {
+                results
+                    .push(
+                        ops::uniform(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type UniformOutFn = fn(
@@ -1096,21 +1282,25 @@ pub mod op {
     pub static UNIFORM_OUT: Op<UniformOutFn> = Op::new(OpInfo {
         name: "aten::uniform.out",
         schema: "uniform.out(Tensor self, float from=0, float to=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::uniform")?;
-            stack
-                .push(
-                    ops::uniform_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::uniform",
+            |a, results| {
+                results
+                    .push(
+                        ops::uniform_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type ExponentialFn = fn(
@@ -1122,15 +1312,19 @@ pub mod op {
     pub static EXPONENTIAL: Op<ExponentialFn> = Op::new(OpInfo {
         name: "aten::exponential",
         schema: "exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::exponential")?;
-            stack
-                .push(
-                    ops::exponential(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::exponential",
+            |a, results| {
+                results
+                    .push(
+                        ops::exponential(a.tensor(0)?, a.float(1)?, a.opt_generator(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type ExponentialOutFn = fn(
@@ -1143,20 +1337,24 @@ pub mod op {
     pub static EXPONENTIAL_OUT: Op<ExponentialOutFn> = Op::new(OpInfo {
         name: "aten::exponential.out",
         schema: "exponential.out(Tensor self, float lambd=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::exponential")?;
-            stack
-                .push(
-                    ops::exponential_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_generator(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::exponential",
+            |a, results| {
+                results
+                    .push(
+                        ops::exponential_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_generator(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandomFn = fn(
@@ -1167,11 +1365,15 @@ pub mod op {
     pub static RANDOM: Op<RandomFn> = Op::new(OpInfo {
         name: "aten::random",
         schema: "random(Tensor self, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::random")?;
-            stack.push(ops::random(a.tensor(0)?, a.opt_generator(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::random",
+            |a, results| {
+                results.push(ops::random(a.tensor(0)?, a.opt_generator(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandomOutFn = fn(
@@ -1183,15 +1385,19 @@ pub mod op {
     pub static RANDOM_OUT: Op<RandomOutFn> = Op::new(OpInfo {
         name: "aten::random.out",
         schema: "random.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::random")?;
-            stack
-                .push(
-                    ops::random_out(a.tensor(0)?, a.opt_generator(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::random",
+            |a, results| {
+                results
+                    .push(
+                        ops::random_out(a.tensor(0)?, a.opt_generator(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLikeFn = fn(
@@ -1207,23 +1413,27 @@ pub mod op {
     pub static RANDINT_LIKE: Op<RandintLikeFn> = Op::new(OpInfo {
         name: "aten::randint_like",
         schema: "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::randint_like")?;
-            stack
-                .push(
-                    ops::randint_like(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                            a.opt_memory_format(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::randint_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_like(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                                a.opt_memory_format(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLikeOutFn = fn(
@@ -1236,20 +1446,24 @@ pub mod op {
     pub static RANDINT_LIKE_OUT: Op<RandintLikeOutFn> = Op::new(OpInfo {
         name: "aten::randint_like.out",
         schema: "randint_like.out(Tensor self, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::randint_like")?;
-            stack
-                .push(
-                    ops::randint_like_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_memory_format(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::randint_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_like_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_memory_format(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLikeLowDtypeFn = fn(
@@ -1266,24 +1480,28 @@ pub mod op {
     pub static RANDINT_LIKE_LOW_DTYPE: Op<RandintLikeLowDtypeFn> = Op::new(OpInfo {
         name: "aten::randint_like.low_dtype",
         schema: "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::randint_like")?;
-            stack
-                .push(
-                    ops::randint_like_low_dtype(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                            a.opt_memory_format(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::randint_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_like_low_dtype(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                                a.opt_memory_format(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RandintLikeLowDtypeOutFn = fn(
@@ -1297,21 +1515,25 @@ pub mod op {
     pub static RANDINT_LIKE_LOW_DTYPE_OUT: Op<RandintLikeLowDtypeOutFn> = Op::new(OpInfo {
         name: "aten::randint_like.low_dtype_out",
         schema: "randint_like.low_dtype_out(Tensor self, SymInt low, SymInt high, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::randint_like")?;
-            stack
-                .push(
-                    ops::randint_like_low_dtype_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_memory_format(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::randint_like",
+            |a, results| {
+                results
+                    .push(
+                        ops::randint_like_low_dtype_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_memory_format(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type NormalFunctionalFn = fn(
@@ -1324,20 +1546,24 @@ pub mod op {
     pub static NORMAL_FUNCTIONAL: Op<NormalFunctionalFn> = Op::new(OpInfo {
         name: "aten::normal_functional",
         schema: "normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::normal_functional")?;
-            stack
-                .push(
-                    ops::normal_functional(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.float(2)?,
-                            a.opt_generator(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::normal_functional",
+            |a, results| {
+                results
+                    .push(
+                        ops::normal_functional(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.float(2)?,
+                                a.opt_generator(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
 }

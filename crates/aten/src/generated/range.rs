@@ -22,32 +22,40 @@ pub mod op {
     pub static ARANGE: Op<ArangeFn> = Op::new(OpInfo {
         name: "aten::arange",
         schema: "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::arange")?;
-            stack
-                .push(
-                    ops::arange(
-                            a.scalar(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::arange",
+            |a, results| {
+                results
+                    .push(
+                        ops::arange(
+                                a.scalar(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArangeOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
     pub static ARANGE_OUT: Op<ArangeOutFn> = Op::new(OpInfo {
         name: "aten::arange.out",
         schema: "arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::arange")?;
-            stack.push(ops::arange_out(a.scalar(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::arange",
+            |a, results| {
+                results.push(ops::arange_out(a.scalar(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArangeStartFn = fn(
@@ -62,22 +70,26 @@ pub mod op {
     pub static ARANGE_START: Op<ArangeStartFn> = Op::new(OpInfo {
         name: "aten::arange.start",
         schema: "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::arange")?;
-            stack
-                .push(
-                    ops::arange_start(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::arange",
+            |a, results| {
+                results
+                    .push(
+                        ops::arange_start(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArangeStartStepFn = fn(
@@ -93,23 +105,27 @@ pub mod op {
     pub static ARANGE_START_STEP: Op<ArangeStartStepFn> = Op::new(OpInfo {
         name: "aten::arange.start_step",
         schema: "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::arange")?;
-            stack
-                .push(
-                    ops::arange_start_step(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::arange",
+            |a, results| {
+                results
+                    .push(
+                        ops::arange_start_step(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ArangeStartOutFn = fn(
@@ -122,20 +138,24 @@ pub mod op {
     pub static ARANGE_START_OUT: Op<ArangeStartOutFn> = Op::new(OpInfo {
         name: "aten::arange.start_out",
         schema: "arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::arange")?;
-            stack
-                .push(
-                    ops::arange_start_out(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.scalar(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::arange",
+            |a, results| {
+                results
+                    .push(
+                        ops::arange_start_out(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.scalar(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EyeFn = fn(
@@ -149,32 +169,40 @@ pub mod op {
     pub static EYE: Op<EyeFn> = Op::new(OpInfo {
         name: "aten::eye",
         schema: "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::eye")?;
-            stack
-                .push(
-                    ops::eye(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::eye",
+            |a, results| {
+                results
+                    .push(
+                        ops::eye(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EyeOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static EYE_OUT: Op<EyeOutFn> = Op::new(OpInfo {
         name: "aten::eye.out",
         schema: "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::eye")?;
-            stack.push(ops::eye_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::eye",
+            |a, results| {
+                results.push(ops::eye_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EyeMFn = fn(
@@ -189,33 +217,41 @@ pub mod op {
     pub static EYE_M: Op<EyeMFn> = Op::new(OpInfo {
         name: "aten::eye.m",
         schema: "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::eye")?;
-            stack
-                .push(
-                    ops::eye_m(
-                            a.int(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::eye",
+            |a, results| {
+                results
+                    .push(
+                        ops::eye_m(
+                                a.int(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type EyeMOutFn = fn(DispatchKeySet, i64, i64, &Tensor) -> Result<()>;
     pub static EYE_M_OUT: Op<EyeMOutFn> = Op::new(OpInfo {
         name: "aten::eye.m_out",
         schema: "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::eye")?;
-            stack.push(ops::eye_m_out(a.int(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::eye",
+            |a, results| {
+                results.push(ops::eye_m_out(a.int(0)?, a.int(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceFn = fn(
@@ -231,23 +267,27 @@ pub mod op {
     pub static LINSPACE: Op<LinspaceFn> = Op::new(OpInfo {
         name: "aten::linspace",
         schema: "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceOutFn = fn(
@@ -260,20 +300,24 @@ pub mod op {
     pub static LINSPACE_OUT: Op<LinspaceOutFn> = Op::new(OpInfo {
         name: "aten::linspace.out",
         schema: "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_out(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_out(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceTensorTensorFn = fn(
@@ -289,23 +333,27 @@ pub mod op {
     pub static LINSPACE_TENSOR_TENSOR: Op<LinspaceTensorTensorFn> = Op::new(OpInfo {
         name: "aten::linspace.Tensor_Tensor",
         schema: "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_tensor_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_tensor_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceTensorTensorOutFn = fn(
@@ -318,20 +366,24 @@ pub mod op {
     pub static LINSPACE_TENSOR_TENSOR_OUT: Op<LinspaceTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::linspace.Tensor_Tensor_out",
         schema: "linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_tensor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceTensorScalarFn = fn(
@@ -347,23 +399,27 @@ pub mod op {
     pub static LINSPACE_TENSOR_SCALAR: Op<LinspaceTensorScalarFn> = Op::new(OpInfo {
         name: "aten::linspace.Tensor_Scalar",
         schema: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_tensor_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_tensor_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceTensorScalarOutFn = fn(
@@ -376,20 +432,24 @@ pub mod op {
     pub static LINSPACE_TENSOR_SCALAR_OUT: Op<LinspaceTensorScalarOutFn> = Op::new(OpInfo {
         name: "aten::linspace.Tensor_Scalar_out",
         schema: "linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceScalarTensorFn = fn(
@@ -405,23 +465,27 @@ pub mod op {
     pub static LINSPACE_SCALAR_TENSOR: Op<LinspaceScalarTensorFn> = Op::new(OpInfo {
         name: "aten::linspace.Scalar_Tensor",
         schema: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_scalar_tensor(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_scalar_tensor(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LinspaceScalarTensorOutFn = fn(
@@ -434,20 +498,24 @@ pub mod op {
     pub static LINSPACE_SCALAR_TENSOR_OUT: Op<LinspaceScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::linspace.Scalar_Tensor_out",
         schema: "linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::linspace")?;
-            stack
-                .push(
-                    ops::linspace_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::linspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::linspace_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceFn = fn(
@@ -464,24 +532,28 @@ pub mod op {
     pub static LOGSPACE: Op<LogspaceFn> = Op::new(OpInfo {
         name: "aten::logspace",
         schema: "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceOutFn = fn(
@@ -495,21 +567,25 @@ pub mod op {
     pub static LOGSPACE_OUT: Op<LogspaceOutFn> = Op::new(OpInfo {
         name: "aten::logspace.out",
         schema: "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_out(
-                            a.scalar(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_out(
+                                a.scalar(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceTensorTensorFn = fn(
@@ -526,24 +602,28 @@ pub mod op {
     pub static LOGSPACE_TENSOR_TENSOR: Op<LogspaceTensorTensorFn> = Op::new(OpInfo {
         name: "aten::logspace.Tensor_Tensor",
         schema: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_tensor_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_tensor_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceTensorTensorOutFn = fn(
@@ -557,21 +637,25 @@ pub mod op {
     pub static LOGSPACE_TENSOR_TENSOR_OUT: Op<LogspaceTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::logspace.Tensor_Tensor_out",
         schema: "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_tensor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceTensorScalarFn = fn(
@@ -588,24 +672,28 @@ pub mod op {
     pub static LOGSPACE_TENSOR_SCALAR: Op<LogspaceTensorScalarFn> = Op::new(OpInfo {
         name: "aten::logspace.Tensor_Scalar",
         schema: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_tensor_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_tensor_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceTensorScalarOutFn = fn(
@@ -619,21 +707,25 @@ pub mod op {
     pub static LOGSPACE_TENSOR_SCALAR_OUT: Op<LogspaceTensorScalarOutFn> = Op::new(OpInfo {
         name: "aten::logspace.Tensor_Scalar_out",
         schema: "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceScalarTensorFn = fn(
@@ -650,24 +742,28 @@ pub mod op {
     pub static LOGSPACE_SCALAR_TENSOR: Op<LogspaceScalarTensorFn> = Op::new(OpInfo {
         name: "aten::logspace.Scalar_Tensor",
         schema: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_scalar_tensor(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_scalar_tensor(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogspaceScalarTensorOutFn = fn(
@@ -681,21 +777,25 @@ pub mod op {
     pub static LOGSPACE_SCALAR_TENSOR_OUT: Op<LogspaceScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::logspace.Scalar_Tensor_out",
         schema: "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::logspace")?;
-            stack
-                .push(
-                    ops::logspace_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::logspace",
+            |a, results| {
+                results
+                    .push(
+                        ops::logspace_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -23,22 +23,26 @@ pub mod op {
     pub static RNN_TANH_CELL: Op<RnnTanhCellFn> = Op::new(OpInfo {
         name: "aten::rnn_tanh_cell",
         schema: "rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rnn_tanh_cell")?;
-            stack
-                .push(
-                    ops::rnn_tanh_cell(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.opt_tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rnn_tanh_cell",
+            |a, results| {
+                results
+                    .push(
+                        ops::rnn_tanh_cell(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.opt_tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RnnReluCellFn = fn(
@@ -53,22 +57,26 @@ pub mod op {
     pub static RNN_RELU_CELL: Op<RnnReluCellFn> = Op::new(OpInfo {
         name: "aten::rnn_relu_cell",
         schema: "rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::rnn_relu_cell")?;
-            stack
-                .push(
-                    ops::rnn_relu_cell(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.opt_tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::rnn_relu_cell",
+            |a, results| {
+                results
+                    .push(
+                        ops::rnn_relu_cell(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.opt_tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type GruCellFn = fn(
@@ -83,22 +91,26 @@ pub mod op {
     pub static GRU_CELL: Op<GruCellFn> = Op::new(OpInfo {
         name: "aten::gru_cell",
         schema: "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::gru_cell")?;
-            stack
-                .push(
-                    ops::gru_cell(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.opt_tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::gru_cell",
+            |a, results| {
+                results
+                    .push(
+                        ops::gru_cell(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.opt_tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LstmCellFn = fn(
@@ -113,20 +125,24 @@ pub mod op {
     pub static LSTM_CELL: Op<LstmCellFn> = Op::new(OpInfo {
         name: "aten::lstm_cell",
         schema: "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::lstm_cell")?;
-            let (r0, r1) = ops::lstm_cell(
-                a.tensor(0)?,
-                &a.tensor_list(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.opt_tensor(4)?,
-                a.opt_tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::lstm_cell",
+            |a, results| {
+                let (r0, r1) = ops::lstm_cell(
+                    a.tensor(0)?,
+                    &a.tensor_list(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.opt_tensor(4)?,
+                    a.opt_tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RnnTanhInputFn = fn(
@@ -144,23 +160,27 @@ pub mod op {
     pub static RNN_TANH_INPUT: Op<RnnTanhInputFn> = Op::new(OpInfo {
         name: "aten::rnn_tanh.input",
         schema: "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::rnn_tanh")?;
-            let (r0, r1) = ops::rnn_tanh_input(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.float(5)?,
-                a.bool(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::rnn_tanh",
+            |a, results| {
+                let (r0, r1) = ops::rnn_tanh_input(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.float(5)?,
+                    a.bool(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RnnTanhDataFn = fn(
@@ -178,23 +198,27 @@ pub mod op {
     pub static RNN_TANH_DATA: Op<RnnTanhDataFn> = Op::new(OpInfo {
         name: "aten::rnn_tanh.data",
         schema: "rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::rnn_tanh")?;
-            let (r0, r1) = ops::rnn_tanh_data(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                &a.tensor_list(3)?,
-                a.bool(4)?,
-                a.int(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::rnn_tanh",
+            |a, results| {
+                let (r0, r1) = ops::rnn_tanh_data(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    &a.tensor_list(3)?,
+                    a.bool(4)?,
+                    a.int(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RnnReluInputFn = fn(
@@ -212,23 +236,27 @@ pub mod op {
     pub static RNN_RELU_INPUT: Op<RnnReluInputFn> = Op::new(OpInfo {
         name: "aten::rnn_relu.input",
         schema: "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::rnn_relu")?;
-            let (r0, r1) = ops::rnn_relu_input(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.float(5)?,
-                a.bool(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::rnn_relu",
+            |a, results| {
+                let (r0, r1) = ops::rnn_relu_input(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.float(5)?,
+                    a.bool(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type RnnReluDataFn = fn(
@@ -246,23 +274,27 @@ pub mod op {
     pub static RNN_RELU_DATA: Op<RnnReluDataFn> = Op::new(OpInfo {
         name: "aten::rnn_relu.data",
         schema: "rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::rnn_relu")?;
-            let (r0, r1) = ops::rnn_relu_data(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                &a.tensor_list(3)?,
-                a.bool(4)?,
-                a.int(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::rnn_relu",
+            |a, results| {
+                let (r0, r1) = ops::rnn_relu_data(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    &a.tensor_list(3)?,
+                    a.bool(4)?,
+                    a.int(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type GruInputFn = fn(
@@ -280,23 +312,27 @@ pub mod op {
     pub static GRU_INPUT: Op<GruInputFn> = Op::new(OpInfo {
         name: "aten::gru.input",
         schema: "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::gru")?;
-            let (r0, r1) = ops::gru_input(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.float(5)?,
-                a.bool(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::gru",
+            |a, results| {
+                let (r0, r1) = ops::gru_input(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.float(5)?,
+                    a.bool(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type GruDataFn = fn(
@@ -314,23 +350,27 @@ pub mod op {
     pub static GRU_DATA: Op<GruDataFn> = Op::new(OpInfo {
         name: "aten::gru.data",
         schema: "gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::gru")?;
-            let (r0, r1) = ops::gru_data(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                &a.tensor_list(3)?,
-                a.bool(4)?,
-                a.int(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::gru",
+            |a, results| {
+                let (r0, r1) = ops::gru_data(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    &a.tensor_list(3)?,
+                    a.bool(4)?,
+                    a.int(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type LstmInputFn = fn(
@@ -348,24 +388,28 @@ pub mod op {
     pub static LSTM_INPUT: Op<LstmInputFn> = Op::new(OpInfo {
         name: "aten::lstm.input",
         schema: "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::lstm")?;
-            let (r0, r1, r2) = ops::lstm_input(
-                a.tensor(0)?,
-                &a.tensor_list(1)?,
-                &a.tensor_list(2)?,
-                a.bool(3)?,
-                a.int(4)?,
-                a.float(5)?,
-                a.bool(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::lstm",
+            |a, results| {
+                let (r0, r1, r2) = ops::lstm_input(
+                    a.tensor(0)?,
+                    &a.tensor_list(1)?,
+                    &a.tensor_list(2)?,
+                    a.bool(3)?,
+                    a.int(4)?,
+                    a.float(5)?,
+                    a.bool(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type LstmDataFn = fn(
@@ -383,24 +427,28 @@ pub mod op {
     pub static LSTM_DATA: Op<LstmDataFn> = Op::new(OpInfo {
         name: "aten::lstm.data",
         schema: "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::lstm")?;
-            let (r0, r1, r2) = ops::lstm_data(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                &a.tensor_list(2)?,
-                &a.tensor_list(3)?,
-                a.bool(4)?,
-                a.int(5)?,
-                a.float(6)?,
-                a.bool(7)?,
-                a.bool(8)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::lstm",
+            |a, results| {
+                let (r0, r1, r2) = ops::lstm_data(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    &a.tensor_list(2)?,
+                    &a.tensor_list(3)?,
+                    a.bool(4)?,
+                    a.int(5)?,
+                    a.float(6)?,
+                    a.bool(7)?,
+                    a.bool(8)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["nondeterministic_seeded"],
     });
     pub type MkldnnRnnLayerFn = fn(
@@ -425,32 +473,36 @@ pub mod op {
     pub static MKLDNN_RNN_LAYER: Op<MkldnnRnnLayerFn> = Op::new(OpInfo {
         name: "aten::mkldnn_rnn_layer",
         schema: "mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 16, "aten::mkldnn_rnn_layer")?;
-            let (r0, r1, r2, r3) = ops::mkldnn_rnn_layer(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.bool(7)?,
-                &a.int_list(8, 0)?,
-                a.int(9)?,
-                a.int(10)?,
-                a.int(11)?,
-                a.bool(12)?,
-                a.bool(13)?,
-                a.bool(14)?,
-                a.bool(15)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            stack.push(r3.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            16,
+            "aten::mkldnn_rnn_layer",
+            |a, results| {
+                let (r0, r1, r2, r3) = ops::mkldnn_rnn_layer(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.bool(7)?,
+                    &a.int_list(8, 0)?,
+                    a.int(9)?,
+                    a.int(10)?,
+                    a.int(11)?,
+                    a.bool(12)?,
+                    a.bool(13)?,
+                    a.bool(14)?,
+                    a.bool(15)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                results.push(r3.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

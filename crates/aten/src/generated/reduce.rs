@@ -15,11 +15,15 @@ pub mod op {
     pub static SUM: Op<SumFn> = Op::new(OpInfo {
         name: "aten::sum",
         schema: "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sum")?;
-            stack.push(ops::sum(a.tensor(0)?, a.opt_dtype(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sum",
+            |a, results| {
+                results.push(ops::sum(a.tensor(0)?, a.opt_dtype(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type SumOutFn = fn(
@@ -31,12 +35,18 @@ pub mod op {
     pub static SUM_OUT: Op<SumOutFn> = Op::new(OpInfo {
         name: "aten::sum.out",
         schema: "sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sum")?;
-            stack
-                .push(ops::sum_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sum",
+            |a, results| {
+                results
+                    .push(
+                        ops::sum_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type SumDimIntListFn = fn(
@@ -49,20 +59,24 @@ pub mod op {
     pub static SUM_DIM_INT_LIST: Op<SumDimIntListFn> = Op::new(OpInfo {
         name: "aten::sum.dim_IntList",
         schema: "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::sum")?;
-            stack
-                .push(
-                    ops::sum_dim_int_list(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::sum",
+            |a, results| {
+                results
+                    .push(
+                        ops::sum_dim_int_list(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type SumIntListOutFn = fn(
@@ -76,32 +90,40 @@ pub mod op {
     pub static SUM_INT_LIST_OUT: Op<SumIntListOutFn> = Op::new(OpInfo {
         name: "aten::sum.IntList_out",
         schema: "sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::sum")?;
-            stack
-                .push(
-                    ops::sum_int_list_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::sum",
+            |a, results| {
+                results
+                    .push(
+                        ops::sum_int_list_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MeanFn = fn(DispatchKeySet, &Tensor, Option<DType>) -> Result<Tensor>;
     pub static MEAN: Op<MeanFn> = Op::new(OpInfo {
         name: "aten::mean",
         schema: "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::mean")?;
-            stack.push(ops::mean(a.tensor(0)?, a.opt_dtype(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::mean",
+            |a, results| {
+                results.push(ops::mean(a.tensor(0)?, a.opt_dtype(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type MeanDtypeOutFn = fn(
@@ -113,15 +135,19 @@ pub mod op {
     pub static MEAN_DTYPE_OUT: Op<MeanDtypeOutFn> = Op::new(OpInfo {
         name: "aten::mean.dtype_out",
         schema: "mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mean")?;
-            stack
-                .push(
-                    ops::mean_dtype_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mean",
+            |a, results| {
+                results
+                    .push(
+                        ops::mean_dtype_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MeanDimFn = fn(
@@ -134,20 +160,24 @@ pub mod op {
     pub static MEAN_DIM: Op<MeanDimFn> = Op::new(OpInfo {
         name: "aten::mean.dim",
         schema: "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::mean")?;
-            stack
-                .push(
-                    ops::mean_dim(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::mean",
+            |a, results| {
+                results
+                    .push(
+                        ops::mean_dim(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type MeanOutFn = fn(
@@ -161,32 +191,40 @@ pub mod op {
     pub static MEAN_OUT: Op<MeanOutFn> = Op::new(OpInfo {
         name: "aten::mean.out",
         schema: "mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::mean")?;
-            stack
-                .push(
-                    ops::mean_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::mean",
+            |a, results| {
+                results
+                    .push(
+                        ops::mean_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type ProdFn = fn(DispatchKeySet, &Tensor, Option<DType>) -> Result<Tensor>;
     pub static PROD: Op<ProdFn> = Op::new(OpInfo {
         name: "aten::prod",
         schema: "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::prod")?;
-            stack.push(ops::prod(a.tensor(0)?, a.opt_dtype(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::prod",
+            |a, results| {
+                results.push(ops::prod(a.tensor(0)?, a.opt_dtype(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type ProdOutFn = fn(
@@ -198,14 +236,19 @@ pub mod op {
     pub static PROD_OUT: Op<ProdOutFn> = Op::new(OpInfo {
         name: "aten::prod.out",
         schema: "prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::prod")?;
-            stack
-                .push(
-                    ops::prod_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::prod",
+            |a, results| {
+                results
+                    .push(
+                        ops::prod_out(a.tensor(0)?, a.opt_dtype(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type ProdDimIntFn = fn(
@@ -218,20 +261,24 @@ pub mod op {
     pub static PROD_DIM_INT: Op<ProdDimIntFn> = Op::new(OpInfo {
         name: "aten::prod.dim_int",
         schema: "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::prod")?;
-            stack
-                .push(
-                    ops::prod_dim_int(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::prod",
+            |a, results| {
+                results
+                    .push(
+                        ops::prod_dim_int(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type ProdIntOutFn = fn(
@@ -245,32 +292,43 @@ pub mod op {
     pub static PROD_INT_OUT: Op<ProdIntOutFn> = Op::new(OpInfo {
         name: "aten::prod.int_out",
         schema: "prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::prod")?;
-            stack
-                .push(
-                    ops::prod_int_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::prod",
+            |a, results| {
+                results
+                    .push(
+                        ops::prod_int_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AmaxFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
     pub static AMAX: Op<AmaxFn> = Op::new(OpInfo {
         name: "aten::amax",
         schema: "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::amax")?;
-            stack.push(ops::amax(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::amax",
+            |a, results| {
+                results
+                    .push(
+                        ops::amax(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type AmaxOutFn = fn(
@@ -283,31 +341,42 @@ pub mod op {
     pub static AMAX_OUT: Op<AmaxOutFn> = Op::new(OpInfo {
         name: "aten::amax.out",
         schema: "amax.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::amax")?;
-            stack
-                .push(
-                    ops::amax_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::amax",
+            |a, results| {
+                results
+                    .push(
+                        ops::amax_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AminFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
     pub static AMIN: Op<AminFn> = Op::new(OpInfo {
         name: "aten::amin",
         schema: "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::amin")?;
-            stack.push(ops::amin(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::amin",
+            |a, results| {
+                results
+                    .push(
+                        ops::amin(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type AminOutFn = fn(
@@ -320,64 +389,84 @@ pub mod op {
     pub static AMIN_OUT: Op<AminOutFn> = Op::new(OpInfo {
         name: "aten::amin.out",
         schema: "amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::amin")?;
-            stack
-                .push(
-                    ops::amin_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::amin",
+            |a, results| {
+                results
+                    .push(
+                        ops::amin_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MaxFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MAX: Op<MaxFn> = Op::new(OpInfo {
         name: "aten::max",
         schema: "max(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::max")?;
-            stack.push(ops::max(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::max",
+            |a, results| {
+                results.push(ops::max(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MaxUnaryOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MAX_UNARY_OUT: Op<MaxUnaryOutFn> = Op::new(OpInfo {
         name: "aten::max.unary_out",
         schema: "max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::max")?;
-            stack.push(ops::max_unary_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::max",
+            |a, results| {
+                results.push(ops::max_unary_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MIN: Op<MinFn> = Op::new(OpInfo {
         name: "aten::min",
         schema: "min(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::min")?;
-            stack.push(ops::min(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::min",
+            |a, results| {
+                results.push(ops::min(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MinUnaryOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MIN_UNARY_OUT: Op<MinUnaryOutFn> = Op::new(OpInfo {
         name: "aten::min.unary_out",
         schema: "min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::min")?;
-            stack.push(ops::min_unary_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::min",
+            |a, results| {
+                results.push(ops::min_unary_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MaxDimFn = fn(
@@ -389,13 +478,17 @@ pub mod op {
     pub static MAX_DIM: Op<MaxDimFn> = Op::new(OpInfo {
         name: "aten::max.dim",
         schema: "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::max")?;
-            let (r0, r1) = ops::max_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::max",
+            |a, results| {
+                let (r0, r1) = ops::max_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type MaxDimMaxFn = fn(
@@ -409,19 +502,23 @@ pub mod op {
     pub static MAX_DIM_MAX: Op<MaxDimMaxFn> = Op::new(OpInfo {
         name: "aten::max.dim_max",
         schema: "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::max")?;
-            let (r0, r1) = ops::max_dim_max(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::max",
+            |a, results| {
+                let (r0, r1) = ops::max_dim_max(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type MinDimFn = fn(
@@ -433,13 +530,17 @@ pub mod op {
     pub static MIN_DIM: Op<MinDimFn> = Op::new(OpInfo {
         name: "aten::min.dim",
         schema: "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::min")?;
-            let (r0, r1) = ops::min_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::min",
+            |a, results| {
+                let (r0, r1) = ops::min_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type MinDimMinFn = fn(
@@ -453,30 +554,39 @@ pub mod op {
     pub static MIN_DIM_MIN: Op<MinDimMinFn> = Op::new(OpInfo {
         name: "aten::min.dim_min",
         schema: "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) min_indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::min")?;
-            let (r0, r1) = ops::min_dim_min(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::min",
+            |a, results| {
+                let (r0, r1) = ops::min_dim_min(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type ArgmaxFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Tensor>;
     pub static ARGMAX: Op<ArgmaxFn> = Op::new(OpInfo {
         name: "aten::argmax",
         schema: "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::argmax")?;
-            stack.push(ops::argmax(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::argmax",
+            |a, results| {
+                results
+                    .push(ops::argmax(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type ArgmaxOutFn = fn(
@@ -489,31 +599,40 @@ pub mod op {
     pub static ARGMAX_OUT: Op<ArgmaxOutFn> = Op::new(OpInfo {
         name: "aten::argmax.out",
         schema: "argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::argmax")?;
-            stack
-                .push(
-                    ops::argmax_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::argmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::argmax_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type ArgminFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Tensor>;
     pub static ARGMIN: Op<ArgminFn> = Op::new(OpInfo {
         name: "aten::argmin",
         schema: "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::argmin")?;
-            stack.push(ops::argmin(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::argmin",
+            |a, results| {
+                results
+                    .push(ops::argmin(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type ArgminOutFn = fn(
@@ -526,68 +645,88 @@ pub mod op {
     pub static ARGMIN_OUT: Op<ArgminOutFn> = Op::new(OpInfo {
         name: "aten::argmin.out",
         schema: "argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::argmin")?;
-            stack
-                .push(
-                    ops::argmin_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::argmin",
+            |a, results| {
+                results
+                    .push(
+                        ops::argmin_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ALL: Op<AllFn> = Op::new(OpInfo {
         name: "aten::all",
         schema: "all(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::all")?;
-            stack.push(ops::all(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::all",
+            |a, results| {
+                results.push(ops::all(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllAllOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ALL_ALL_OUT: Op<AllAllOutFn> = Op::new(OpInfo {
         name: "aten::all.all_out",
         schema: "all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::all")?;
-            stack.push(ops::all_all_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::all",
+            |a, results| {
+                results.push(ops::all_all_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
     pub static ALL_DIM: Op<AllDimFn> = Op::new(OpInfo {
         name: "aten::all.dim",
         schema: "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::all")?;
-            stack.push(ops::all_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::all",
+            |a, results| {
+                results.push(ops::all_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
     pub static ALL_OUT: Op<AllOutFn> = Op::new(OpInfo {
         name: "aten::all.out",
         schema: "all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::all")?;
-            stack
-                .push(
-                    ops::all_out(a.tensor(0)?, a.int(1)?, a.bool(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::all",
+            |a, results| {
+                results
+                    .push(
+                        ops::all_out(a.tensor(0)?, a.int(1)?, a.bool(2)?, a.tensor(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllDimsFn = fn(
@@ -599,19 +738,23 @@ pub mod op {
     pub static ALL_DIMS: Op<AllDimsFn> = Op::new(OpInfo {
         name: "aten::all.dims",
         schema: "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::all")?;
-            stack
-                .push(
-                    ops::all_dims(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::all",
+            |a, results| {
+                results
+                    .push(
+                        ops::all_dims(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AllDimsOutFn = fn(
@@ -624,68 +767,88 @@ pub mod op {
     pub static ALL_DIMS_OUT: Op<AllDimsOutFn> = Op::new(OpInfo {
         name: "aten::all.dims_out",
         schema: "all.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::all")?;
-            stack
-                .push(
-                    ops::all_dims_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::all",
+            |a, results| {
+                results
+                    .push(
+                        ops::all_dims_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AnyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ANY: Op<AnyFn> = Op::new(OpInfo {
         name: "aten::any",
         schema: "any(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::any")?;
-            stack.push(ops::any(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::any",
+            |a, results| {
+                results.push(ops::any(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type AnyAllOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ANY_ALL_OUT: Op<AnyAllOutFn> = Op::new(OpInfo {
         name: "aten::any.all_out",
         schema: "any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::any")?;
-            stack.push(ops::any_all_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::any",
+            |a, results| {
+                results.push(ops::any_all_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AnyDimFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
     pub static ANY_DIM: Op<AnyDimFn> = Op::new(OpInfo {
         name: "aten::any.dim",
         schema: "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::any")?;
-            stack.push(ops::any_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::any",
+            |a, results| {
+                results.push(ops::any_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type AnyOutFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor) -> Result<()>;
     pub static ANY_OUT: Op<AnyOutFn> = Op::new(OpInfo {
         name: "aten::any.out",
         schema: "any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::any")?;
-            stack
-                .push(
-                    ops::any_out(a.tensor(0)?, a.int(1)?, a.bool(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::any",
+            |a, results| {
+                results
+                    .push(
+                        ops::any_out(a.tensor(0)?, a.int(1)?, a.bool(2)?, a.tensor(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AnyDimsFn = fn(
@@ -697,19 +860,23 @@ pub mod op {
     pub static ANY_DIMS: Op<AnyDimsFn> = Op::new(OpInfo {
         name: "aten::any.dims",
         schema: "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::any")?;
-            stack
-                .push(
-                    ops::any_dims(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::any",
+            |a, results| {
+                results
+                    .push(
+                        ops::any_dims(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type AnyDimsOutFn = fn(
@@ -722,20 +889,24 @@ pub mod op {
     pub static ANY_DIMS_OUT: Op<AnyDimsOutFn> = Op::new(OpInfo {
         name: "aten::any.dims_out",
         schema: "any.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::any")?;
-            stack
-                .push(
-                    ops::any_dims_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::any",
+            |a, results| {
+                results
+                    .push(
+                        ops::any_dims_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarCorrectionFn = fn(
@@ -748,20 +919,24 @@ pub mod op {
     pub static VAR_CORRECTION: Op<VarCorrectionFn> = Op::new(OpInfo {
         name: "aten::var.correction",
         schema: "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::var")?;
-            stack
-                .push(
-                    ops::var_correction(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_scalar(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::var",
+            |a, results| {
+                results
+                    .push(
+                        ops::var_correction(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_scalar(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type VarCorrectionOutFn = fn(
@@ -775,32 +950,40 @@ pub mod op {
     pub static VAR_CORRECTION_OUT: Op<VarCorrectionOutFn> = Op::new(OpInfo {
         name: "aten::var.correction_out",
         schema: "var.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::var")?;
-            stack
-                .push(
-                    ops::var_correction_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_scalar(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::var",
+            |a, results| {
+                results
+                    .push(
+                        ops::var_correction_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_scalar(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
     pub static VAR: Op<VarFn> = Op::new(OpInfo {
         name: "aten::var",
         schema: "var(Tensor self, bool unbiased=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::var")?;
-            stack.push(ops::var(a.tensor(0)?, a.bool(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::var",
+            |a, results| {
+                results.push(ops::var(a.tensor(0)?, a.bool(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarDimFn = fn(
@@ -813,20 +996,24 @@ pub mod op {
     pub static VAR_DIM: Op<VarDimFn> = Op::new(OpInfo {
         name: "aten::var.dim",
         schema: "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::var")?;
-            stack
-                .push(
-                    ops::var_dim(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::var",
+            |a, results| {
+                results
+                    .push(
+                        ops::var_dim(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "reduction"],
     });
     pub type VarOutFn = fn(
@@ -840,21 +1027,25 @@ pub mod op {
     pub static VAR_OUT: Op<VarOutFn> = Op::new(OpInfo {
         name: "aten::var.out",
         schema: "var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::var")?;
-            stack
-                .push(
-                    ops::var_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::var",
+            |a, results| {
+                results
+                    .push(
+                        ops::var_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type LinalgVectorNormFn = fn(
@@ -868,21 +1059,25 @@ pub mod op {
     pub static LINALG_VECTOR_NORM: Op<LinalgVectorNormFn> = Op::new(OpInfo {
         name: "aten::linalg_vector_norm",
         schema: "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::linalg_vector_norm")?;
-            stack
-                .push(
-                    ops::linalg_vector_norm(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::linalg_vector_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_vector_norm(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type LinalgVectorNormOutFn = fn(
@@ -897,36 +1092,45 @@ pub mod op {
     pub static LINALG_VECTOR_NORM_OUT: Op<LinalgVectorNormOutFn> = Op::new(OpInfo {
         name: "aten::linalg_vector_norm.out",
         schema: "linalg_vector_norm.out(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::linalg_vector_norm")?;
-            stack
-                .push(
-                    ops::linalg_vector_norm_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.opt_int_list(2, 1)?.as_deref(),
-                            a.bool(3)?,
-                            a.opt_dtype(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::linalg_vector_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::linalg_vector_norm_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.opt_int_list(2, 1)?.as_deref(),
+                                a.bool(3)?,
+                                a.opt_dtype(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type LogsumexpFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
     pub static LOGSUMEXP: Op<LogsumexpFn> = Op::new(OpInfo {
         name: "aten::logsumexp",
         schema: "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logsumexp")?;
-            stack
-                .push(
-                    ops::logsumexp(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logsumexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::logsumexp(a.tensor(0)?, &a.int_list(1, 1)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type LogsumexpOutFn = fn(
@@ -939,20 +1143,24 @@ pub mod op {
     pub static LOGSUMEXP_OUT: Op<LogsumexpOutFn> = Op::new(OpInfo {
         name: "aten::logsumexp.out",
         schema: "logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::logsumexp")?;
-            stack
-                .push(
-                    ops::logsumexp_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::logsumexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::logsumexp_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type CountNonzeroDimIntListFn = fn(
@@ -963,15 +1171,22 @@ pub mod op {
     pub static COUNT_NONZERO_DIM_INT_LIST: Op<CountNonzeroDimIntListFn> = Op::new(OpInfo {
         name: "aten::count_nonzero.dim_IntList",
         schema: "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::count_nonzero")?;
-            stack
-                .push(
-                    ops::count_nonzero_dim_int_list(a.tensor(0)?, &a.int_list(1, 0)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::count_nonzero",
+            |a, results| {
+                results
+                    .push(
+                        ops::count_nonzero_dim_int_list(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type CountNonzeroDimIntListOutFn = fn(
@@ -983,30 +1198,38 @@ pub mod op {
     pub static COUNT_NONZERO_DIM_INT_LIST_OUT: Op<CountNonzeroDimIntListOutFn> = Op::new(OpInfo {
         name: "aten::count_nonzero.dim_IntList_out",
         schema: "count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::count_nonzero")?;
-            stack
-                .push(
-                    ops::count_nonzero_dim_int_list_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::count_nonzero",
+            |a, results| {
+                results
+                    .push(
+                        ops::count_nonzero_dim_int_list_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type CountNonzeroFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Tensor>;
     pub static COUNT_NONZERO: Op<CountNonzeroFn> = Op::new(OpInfo {
         name: "aten::count_nonzero",
         schema: "count_nonzero(Tensor self, int? dim=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::count_nonzero")?;
-            stack.push(ops::count_nonzero(a.tensor(0)?, a.opt_int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::count_nonzero",
+            |a, results| {
+                results.push(ops::count_nonzero(a.tensor(0)?, a.opt_int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type CountNonzeroOutFn = fn(
@@ -1018,15 +1241,23 @@ pub mod op {
     pub static COUNT_NONZERO_OUT: Op<CountNonzeroOutFn> = Op::new(OpInfo {
         name: "aten::count_nonzero.out",
         schema: "count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::count_nonzero")?;
-            stack
-                .push(
-                    ops::count_nonzero_out(a.tensor(0)?, a.opt_int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::count_nonzero",
+            |a, results| {
+                results
+                    .push(
+                        ops::count_nonzero_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NansumFn = fn(
@@ -1039,20 +1270,24 @@ pub mod op {
     pub static NANSUM: Op<NansumFn> = Op::new(OpInfo {
         name: "aten::nansum",
         schema: "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nansum")?;
-            stack
-                .push(
-                    ops::nansum(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nansum",
+            |a, results| {
+                results
+                    .push(
+                        ops::nansum(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NansumOutFn = fn(
@@ -1066,21 +1301,25 @@ pub mod op {
     pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(OpInfo {
         name: "aten::nansum.out",
         schema: "nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nansum")?;
-            stack
-                .push(
-                    ops::nansum_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nansum",
+            |a, results| {
+                results
+                    .push(
+                        ops::nansum_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type NanmeanFn = fn(
@@ -1093,20 +1332,24 @@ pub mod op {
     pub static NANMEAN: Op<NanmeanFn> = Op::new(OpInfo {
         name: "aten::nanmean",
         schema: "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::nanmean")?;
-            stack
-                .push(
-                    ops::nanmean(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::nanmean",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanmean(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanmeanOutFn = fn(
@@ -1120,32 +1363,40 @@ pub mod op {
     pub static NANMEAN_OUT: Op<NanmeanOutFn> = Op::new(OpInfo {
         name: "aten::nanmean.out",
         schema: "nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nanmean")?;
-            stack
-                .push(
-                    ops::nanmean_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nanmean",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanmean_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type StdFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
     pub static STD: Op<StdFn> = Op::new(OpInfo {
         name: "aten::std",
         schema: "std(Tensor self, bool unbiased=True) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::std")?;
-            stack.push(ops::std(a.tensor(0)?, a.bool(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::std",
+            |a, results| {
+                results.push(ops::std(a.tensor(0)?, a.bool(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdDimFn = fn(
@@ -1158,20 +1409,24 @@ pub mod op {
     pub static STD_DIM: Op<StdDimFn> = Op::new(OpInfo {
         name: "aten::std.dim",
         schema: "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::std")?;
-            stack
-                .push(
-                    ops::std_dim(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::std",
+            |a, results| {
+                results
+                    .push(
+                        ops::std_dim(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdOutFn = fn(
@@ -1185,21 +1440,25 @@ pub mod op {
     pub static STD_OUT: Op<StdOutFn> = Op::new(OpInfo {
         name: "aten::std.out",
         schema: "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::std")?;
-            stack
-                .push(
-                    ops::std_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::std",
+            |a, results| {
+                results
+                    .push(
+                        ops::std_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdCorrectionFn = fn(
@@ -1212,20 +1471,24 @@ pub mod op {
     pub static STD_CORRECTION: Op<StdCorrectionFn> = Op::new(OpInfo {
         name: "aten::std.correction",
         schema: "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::std")?;
-            stack
-                .push(
-                    ops::std_correction(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_scalar(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::std",
+            |a, results| {
+                results
+                    .push(
+                        ops::std_correction(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_scalar(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdCorrectionOutFn = fn(
@@ -1239,34 +1502,42 @@ pub mod op {
     pub static STD_CORRECTION_OUT: Op<StdCorrectionOutFn> = Op::new(OpInfo {
         name: "aten::std.correction_out",
         schema: "std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::std")?;
-            stack
-                .push(
-                    ops::std_correction_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 1)?.as_deref(),
-                            a.opt_scalar(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::std",
+            |a, results| {
+                results
+                    .push(
+                        ops::std_correction_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 1)?.as_deref(),
+                                a.opt_scalar(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
     pub static VAR_MEAN: Op<VarMeanFn> = Op::new(OpInfo {
         name: "aten::var_mean",
         schema: "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::var_mean")?;
-            let (r0, r1) = ops::var_mean(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::var_mean",
+            |a, results| {
+                let (r0, r1) = ops::var_mean(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarMeanDimFn = fn(
@@ -1279,18 +1550,22 @@ pub mod op {
     pub static VAR_MEAN_DIM: Op<VarMeanDimFn> = Op::new(OpInfo {
         name: "aten::var_mean.dim",
         schema: "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::var_mean")?;
-            let (r0, r1) = ops::var_mean_dim(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::var_mean",
+            |a, results| {
+                let (r0, r1) = ops::var_mean_dim(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarMeanCorrectionFn = fn(
@@ -1303,18 +1578,22 @@ pub mod op {
     pub static VAR_MEAN_CORRECTION: Op<VarMeanCorrectionFn> = Op::new(OpInfo {
         name: "aten::var_mean.correction",
         schema: "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::var_mean")?;
-            let (r0, r1) = ops::var_mean_correction(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.opt_scalar(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::var_mean",
+            |a, results| {
+                let (r0, r1) = ops::var_mean_correction(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.opt_scalar(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type VarMeanCorrectionOutFn = fn(
@@ -1329,33 +1608,41 @@ pub mod op {
     pub static VAR_MEAN_CORRECTION_OUT: Op<VarMeanCorrectionOutFn> = Op::new(OpInfo {
         name: "aten::var_mean.correction_out",
         schema: "var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::var_mean")?;
-            let (r0, r1) = ops::var_mean_correction_out(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.opt_scalar(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::var_mean",
+            |a, results| {
+                let (r0, r1) = ops::var_mean_correction_out(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.opt_scalar(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor)>;
     pub static STD_MEAN: Op<StdMeanFn> = Op::new(OpInfo {
         name: "aten::std_mean",
         schema: "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::std_mean")?;
-            let (r0, r1) = ops::std_mean(a.tensor(0)?, a.bool(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::std_mean",
+            |a, results| {
+                let (r0, r1) = ops::std_mean(a.tensor(0)?, a.bool(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdMeanDimFn = fn(
@@ -1368,18 +1655,22 @@ pub mod op {
     pub static STD_MEAN_DIM: Op<StdMeanDimFn> = Op::new(OpInfo {
         name: "aten::std_mean.dim",
         schema: "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::std_mean")?;
-            let (r0, r1) = ops::std_mean_dim(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::std_mean",
+            |a, results| {
+                let (r0, r1) = ops::std_mean_dim(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdMeanCorrectionFn = fn(
@@ -1392,18 +1683,22 @@ pub mod op {
     pub static STD_MEAN_CORRECTION: Op<StdMeanCorrectionFn> = Op::new(OpInfo {
         name: "aten::std_mean.correction",
         schema: "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::std_mean")?;
-            let (r0, r1) = ops::std_mean_correction(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.opt_scalar(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::std_mean",
+            |a, results| {
+                let (r0, r1) = ops::std_mean_correction(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.opt_scalar(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type StdMeanCorrectionOutFn = fn(
@@ -1418,20 +1713,24 @@ pub mod op {
     pub static STD_MEAN_CORRECTION_OUT: Op<StdMeanCorrectionOutFn> = Op::new(OpInfo {
         name: "aten::std_mean.correction_out",
         schema: "std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::std_mean")?;
-            let (r0, r1) = ops::std_mean_correction_out(
-                a.tensor(0)?,
-                a.opt_int_list(1, 1)?.as_deref(),
-                a.opt_scalar(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::std_mean",
+            |a, results| {
+                let (r0, r1) = ops::std_mean_correction_out(
+                    a.tensor(0)?,
+                    a.opt_int_list(1, 1)?.as_deref(),
+                    a.opt_scalar(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AminmaxFn = fn(
@@ -1443,13 +1742,17 @@ pub mod op {
     pub static AMINMAX: Op<AminmaxFn> = Op::new(OpInfo {
         name: "aten::aminmax",
         schema: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::aminmax")?;
-            let (r0, r1) = ops::aminmax(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::aminmax",
+            |a, results| {
+                let (r0, r1) = ops::aminmax(a.tensor(0)?, a.opt_int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type AminmaxOutFn = fn(
@@ -1463,19 +1766,23 @@ pub mod op {
     pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(OpInfo {
         name: "aten::aminmax.out",
         schema: "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::aminmax")?;
-            let (r0, r1) = ops::aminmax_out(
-                a.tensor(0)?,
-                a.opt_int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::aminmax",
+            |a, results| {
+                let (r0, r1) = ops::aminmax_out(
+                    a.tensor(0)?,
+                    a.opt_int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["reduction"],
     });
     pub type DiffFn = fn(
@@ -1489,21 +1796,25 @@ pub mod op {
     pub static DIFF: Op<DiffFn> = Op::new(OpInfo {
         name: "aten::diff",
         schema: "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::diff")?;
-            stack
-                .push(
-                    ops::diff(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::diff",
+            |a, results| {
+                results
+                    .push(
+                        ops::diff(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DiffOutFn = fn(
@@ -1518,22 +1829,26 @@ pub mod op {
     pub static DIFF_OUT: Op<DiffOutFn> = Op::new(OpInfo {
         name: "aten::diff.out",
         schema: "diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::diff")?;
-            stack
-                .push(
-                    ops::diff_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::diff",
+            |a, results| {
+                results
+                    .push(
+                        ops::diff_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -21,30 +21,43 @@ pub mod op {
     pub static RENORM: Op<RenormFn> = Op::new(OpInfo {
         name: "aten::renorm",
         schema: "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::renorm")?;
-            stack
-                .push(
-                    ops::renorm(a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::renorm",
+            |a, results| {
+                results
+                    .push(
+                        ops::renorm(a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RenormFn_ = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<()>;
     pub static RENORM_: Op<RenormFn_> = Op::new(OpInfo {
         name: "aten::renorm_",
         schema: "renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::renorm_")?;
-            stack
-                .push(
-                    ops::renorm_(a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::renorm_",
+            |a, results| {
+                results
+                    .push(
+                        ops::renorm_(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.scalar(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RenormOutFn = fn(
@@ -58,21 +71,25 @@ pub mod op {
     pub static RENORM_OUT: Op<RenormOutFn> = Op::new(OpInfo {
         name: "aten::renorm.out",
         schema: "renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::renorm")?;
-            stack
-                .push(
-                    ops::renorm_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.int(2)?,
-                            a.scalar(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::renorm",
+            |a, results| {
+                results
+                    .push(
+                        ops::renorm_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                                a.scalar(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,37 +15,49 @@ pub mod op {
     pub static REPEAT: Op<RepeatFn> = Op::new(OpInfo {
         name: "aten::repeat",
         schema: "repeat(Tensor self, SymInt[] repeats) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::repeat")?;
-            stack.push(ops::repeat(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::repeat",
+            |a, results| {
+                results.push(ops::repeat(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type RepeatOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static REPEAT_OUT: Op<RepeatOutFn> = Op::new(OpInfo {
         name: "aten::repeat.out",
         schema: "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::repeat")?;
-            stack
-                .push(
-                    ops::repeat_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::repeat",
+            |a, results| {
+                results
+                    .push(
+                        ops::repeat_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TileFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static TILE: Op<TileFn> = Op::new(OpInfo {
         name: "aten::tile",
         schema: "tile(Tensor self, SymInt[] dims) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tile")?;
-            stack.push(ops::tile(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tile",
+            |a, results| {
+                results.push(ops::tile(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RepeatInterleaveFn = fn(
@@ -56,11 +68,16 @@ pub mod op {
     pub static REPEAT_INTERLEAVE: Op<RepeatInterleaveFn> = Op::new(OpInfo {
         name: "aten::repeat_interleave.Tensor",
         schema: "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::repeat_interleave")?;
-            stack.push(ops::repeat_interleave(a.tensor(0)?, a.opt_int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::repeat_interleave",
+            |a, results| {
+                results
+                    .push(ops::repeat_interleave(a.tensor(0)?, a.opt_int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type RepeatInterleaveTensorOutFn = fn(
@@ -72,19 +89,23 @@ pub mod op {
     pub static REPEAT_INTERLEAVE_TENSOR_OUT: Op<RepeatInterleaveTensorOutFn> = Op::new(OpInfo {
         name: "aten::repeat_interleave.Tensor_out",
         schema: "repeat_interleave.Tensor_out(Tensor repeats, *, SymInt? output_size=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::repeat_interleave")?;
-            stack
-                .push(
-                    ops::repeat_interleave_tensor_out(
-                            a.tensor(0)?,
-                            a.opt_int(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::repeat_interleave",
+            |a, results| {
+                results
+                    .push(
+                        ops::repeat_interleave_tensor_out(
+                                a.tensor(0)?,
+                                a.opt_int(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type RepeatInterleaveSelfTensorFn = fn(
@@ -97,20 +118,24 @@ pub mod op {
     pub static REPEAT_INTERLEAVE_SELF_TENSOR: Op<RepeatInterleaveSelfTensorFn> = Op::new(OpInfo {
         name: "aten::repeat_interleave.self_Tensor",
         schema: "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::repeat_interleave")?;
-            stack
-                .push(
-                    ops::repeat_interleave_self_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::repeat_interleave",
+            |a, results| {
+                results
+                    .push(
+                        ops::repeat_interleave_self_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RepeatInterleaveSelfIntFn = fn(
@@ -123,53 +148,70 @@ pub mod op {
     pub static REPEAT_INTERLEAVE_SELF_INT: Op<RepeatInterleaveSelfIntFn> = Op::new(OpInfo {
         name: "aten::repeat_interleave.self_int",
         schema: "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::repeat_interleave")?;
-            stack
-                .push(
-                    ops::repeat_interleave_self_int(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::repeat_interleave",
+            |a, results| {
+                results
+                    .push(
+                        ops::repeat_interleave_self_int(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BroadcastToFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static BROADCAST_TO: Op<BroadcastToFn> = Op::new(OpInfo {
         name: "aten::broadcast_to",
         schema: "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::broadcast_to")?;
-            stack.push(ops::broadcast_to(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::broadcast_to",
+            |a, results| {
+                results
+                    .push(ops::broadcast_to(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BroadcastTensorsFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static BROADCAST_TENSORS: Op<BroadcastTensorsFn> = Op::new(OpInfo {
         name: "aten::broadcast_tensors",
         schema: "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::broadcast_tensors")?;
-            stack.push(ops::broadcast_tensors(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::broadcast_tensors",
+            |a, results| {
+                results.push(ops::broadcast_tensors(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type OneHotFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static ONE_HOT: Op<OneHotFn> = Op::new(OpInfo {
         name: "aten::one_hot",
         schema: "one_hot(Tensor self, int num_classes=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::one_hot")?;
-            stack.push(ops::one_hot(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::one_hot",
+            |a, results| {
+                results.push(ops::one_hot(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
 }

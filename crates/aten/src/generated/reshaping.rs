@@ -15,14 +15,19 @@ pub mod op {
     pub static UNFOLD: Op<UnfoldFn> = Op::new(OpInfo {
         name: "aten::unfold",
         schema: "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unfold")?;
-            stack
-                .push(
-                    ops::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unfold",
+            |a, results| {
+                results
+                    .push(
+                        ops::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnfoldBackwardFn = fn(
@@ -36,21 +41,25 @@ pub mod op {
     pub static UNFOLD_BACKWARD: Op<UnfoldBackwardFn> = Op::new(OpInfo {
         name: "aten::unfold_backward",
         schema: "unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::unfold_backward")?;
-            stack
-                .push(
-                    ops::unfold_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::unfold_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::unfold_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnfoldBackwardOutFn = fn(
@@ -65,125 +74,165 @@ pub mod op {
     pub static UNFOLD_BACKWARD_OUT: Op<UnfoldBackwardOutFn> = Op::new(OpInfo {
         name: "aten::unfold_backward.out",
         schema: "unfold_backward.out(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::unfold_backward")?;
-            stack
-                .push(
-                    ops::unfold_backward_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::unfold_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::unfold_backward_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type RavelFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static RAVEL: Op<RavelFn> = Op::new(OpInfo {
         name: "aten::ravel",
         schema: "ravel(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::ravel")?;
-            stack.push(ops::ravel(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::ravel",
+            |a, results| {
+                results.push(ops::ravel(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnflattenIntFn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Tensor>;
     pub static UNFLATTEN_INT: Op<UnflattenIntFn> = Op::new(OpInfo {
         name: "aten::unflatten.int",
         schema: "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unflatten")?;
-            stack
-                .push(
-                    ops::unflatten_int(a.tensor(0)?, a.int(1)?, &a.int_list(2, 0)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unflatten",
+            |a, results| {
+                results
+                    .push(
+                        ops::unflatten_int(a.tensor(0)?, a.int(1)?, &a.int_list(2, 0)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SumToSizeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static SUM_TO_SIZE: Op<SumToSizeFn> = Op::new(OpInfo {
         name: "aten::sum_to_size",
         schema: "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sum_to_size")?;
-            stack.push(ops::sum_to_size(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sum_to_size",
+            |a, results| {
+                results.push(ops::sum_to_size(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Atleast1dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ATLEAST_1D: Op<Atleast1dFn> = Op::new(OpInfo {
         name: "aten::atleast_1d",
         schema: "atleast_1d(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_1d")?;
-            stack.push(ops::atleast_1d(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_1d",
+            |a, results| {
+                results.push(ops::atleast_1d(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type Atleast1dSequenceFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static ATLEAST_1D_SEQUENCE: Op<Atleast1dSequenceFn> = Op::new(OpInfo {
         name: "aten::atleast_1d.Sequence",
         schema: "atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_1d")?;
-            stack.push(ops::atleast_1d_sequence(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_1d",
+            |a, results| {
+                results.push(ops::atleast_1d_sequence(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Atleast2dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ATLEAST_2D: Op<Atleast2dFn> = Op::new(OpInfo {
         name: "aten::atleast_2d",
         schema: "atleast_2d(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_2d")?;
-            stack.push(ops::atleast_2d(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_2d",
+            |a, results| {
+                results.push(ops::atleast_2d(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type Atleast2dSequenceFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static ATLEAST_2D_SEQUENCE: Op<Atleast2dSequenceFn> = Op::new(OpInfo {
         name: "aten::atleast_2d.Sequence",
         schema: "atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_2d")?;
-            stack.push(ops::atleast_2d_sequence(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_2d",
+            |a, results| {
+                results.push(ops::atleast_2d_sequence(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type Atleast3dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static ATLEAST_3D: Op<Atleast3dFn> = Op::new(OpInfo {
         name: "aten::atleast_3d",
         schema: "atleast_3d(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_3d")?;
-            stack.push(ops::atleast_3d(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_3d",
+            |a, results| {
+                results.push(ops::atleast_3d(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
     pub type Atleast3dSequenceFn = fn(DispatchKeySet, &[&Tensor]) -> Result<Vec<Tensor>>;
     pub static ATLEAST_3D_SEQUENCE: Op<Atleast3dSequenceFn> = Op::new(OpInfo {
         name: "aten::atleast_3d.Sequence",
         schema: "atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::atleast_3d")?;
-            stack.push(ops::atleast_3d_sequence(&a.tensor_list(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::atleast_3d",
+            |a, results| {
+                results.push(ops::atleast_3d_sequence(&a.tensor_list(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ResizeFn_ = fn(
@@ -195,19 +244,23 @@ pub mod op {
     pub static RESIZE_: Op<ResizeFn_> = Op::new(OpInfo {
         name: "aten::resize_",
         schema: "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::resize_")?;
-            stack
-                .push(
-                    ops::resize_(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_memory_format(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::resize_",
+            |a, results| {
+                results
+                    .push(
+                        ops::resize_(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_memory_format(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "inplace_view"],
     });
     pub type ResizeFn = fn(
@@ -219,19 +272,23 @@ pub mod op {
     pub static RESIZE: Op<ResizeFn> = Op::new(OpInfo {
         name: "aten::resize",
         schema: "resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::resize")?;
-            stack
-                .push(
-                    ops::resize(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_memory_format(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::resize",
+            |a, results| {
+                results
+                    .push(
+                        ops::resize(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_memory_format(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ResizeOutFn = fn(
@@ -244,20 +301,24 @@ pub mod op {
     pub static RESIZE_OUT: Op<ResizeOutFn> = Op::new(OpInfo {
         name: "aten::resize.out",
         schema: "resize.out(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::resize")?;
-            stack
-                .push(
-                    ops::resize_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.opt_memory_format(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::resize",
+            |a, results| {
+                results
+                    .push(
+                        ops::resize_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.opt_memory_format(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ResizeAsFn_ = fn(
@@ -269,15 +330,23 @@ pub mod op {
     pub static RESIZE_AS_: Op<ResizeAsFn_> = Op::new(OpInfo {
         name: "aten::resize_as_",
         schema: "resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::resize_as_")?;
-            stack
-                .push(
-                    ops::resize_as_(a.tensor(0)?, a.tensor(1)?, a.opt_memory_format(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::resize_as_",
+            |a, results| {
+                results
+                    .push(
+                        ops::resize_as_(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_memory_format(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
 }

@@ -20,22 +20,34 @@ pub mod op {
     pub static CUMSUM: Op<CumsumFn> = Op::new(OpInfo {
         name: "aten::cumsum",
         schema: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumsum")?;
-            stack.push(ops::cumsum(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumsum",
+            |a, results| {
+                results
+                    .push(ops::cumsum(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type CumsumFn_ = fn(DispatchKeySet, &Tensor, i64, Option<DType>) -> Result<()>;
     pub static CUMSUM_: Op<CumsumFn_> = Op::new(OpInfo {
         name: "aten::cumsum_",
         schema: "cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumsum_")?;
-            stack.push(ops::cumsum_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumsum_",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumsum_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumsumOutFn = fn(
@@ -48,20 +60,24 @@ pub mod op {
     pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(OpInfo {
         name: "aten::cumsum.out",
         schema: "cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cumsum")?;
-            stack
-                .push(
-                    ops::cumsum_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cumsum",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumsum_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumprodFn = fn(
@@ -73,22 +89,36 @@ pub mod op {
     pub static CUMPROD: Op<CumprodFn> = Op::new(OpInfo {
         name: "aten::cumprod",
         schema: "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumprod")?;
-            stack.push(ops::cumprod(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumprod",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumprod(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumprodFn_ = fn(DispatchKeySet, &Tensor, i64, Option<DType>) -> Result<()>;
     pub static CUMPROD_: Op<CumprodFn_> = Op::new(OpInfo {
         name: "aten::cumprod_",
         schema: "cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumprod_")?;
-            stack.push(ops::cumprod_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumprod_",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumprod_(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumprodOutFn = fn(
@@ -101,58 +131,75 @@ pub mod op {
     pub static CUMPROD_OUT: Op<CumprodOutFn> = Op::new(OpInfo {
         name: "aten::cumprod.out",
         schema: "cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cumprod")?;
-            stack
-                .push(
-                    ops::cumprod_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cumprod",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumprod_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogcumsumexpFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static LOGCUMSUMEXP: Op<LogcumsumexpFn> = Op::new(OpInfo {
         name: "aten::logcumsumexp",
         schema: "logcumsumexp(Tensor self, int dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::logcumsumexp")?;
-            stack.push(ops::logcumsumexp(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::logcumsumexp",
+            |a, results| {
+                results.push(ops::logcumsumexp(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogcumsumexpOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static LOGCUMSUMEXP_OUT: Op<LogcumsumexpOutFn> = Op::new(OpInfo {
         name: "aten::logcumsumexp.out",
         schema: "logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::logcumsumexp")?;
-            stack
-                .push(
-                    ops::logcumsumexp_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::logcumsumexp",
+            |a, results| {
+                results
+                    .push(
+                        ops::logcumsumexp_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CummaxFn = fn(DispatchKeySet, &Tensor, i64) -> Result<(Tensor, Tensor)>;
     pub static CUMMAX: Op<CummaxFn> = Op::new(OpInfo {
         name: "aten::cummax",
         schema: "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cummax")?;
-            let (r0, r1) = ops::cummax(a.tensor(0)?, a.int(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cummax",
+            |a, results| {
+                let (r0, r1) = ops::cummax(a.tensor(0)?, a.int(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CummaxOutFn = fn(
@@ -165,31 +212,39 @@ pub mod op {
     pub static CUMMAX_OUT: Op<CummaxOutFn> = Op::new(OpInfo {
         name: "aten::cummax.out",
         schema: "cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cummax")?;
-            let (r0, r1) = ops::cummax_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cummax",
+            |a, results| {
+                let (r0, r1) = ops::cummax_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumminFn = fn(DispatchKeySet, &Tensor, i64) -> Result<(Tensor, Tensor)>;
     pub static CUMMIN: Op<CumminFn> = Op::new(OpInfo {
         name: "aten::cummin",
         schema: "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::cummin")?;
-            let (r0, r1) = ops::cummin(a.tensor(0)?, a.int(1)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::cummin",
+            |a, results| {
+                let (r0, r1) = ops::cummin(a.tensor(0)?, a.int(1)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumminOutFn = fn(
@@ -202,18 +257,22 @@ pub mod op {
     pub static CUMMIN_OUT: Op<CumminOutFn> = Op::new(OpInfo {
         name: "aten::cummin.out",
         schema: "cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cummin")?;
-            let (r0, r1) = ops::cummin_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.tensor(2)?,
-                a.tensor(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cummin",
+            |a, results| {
+                let (r0, r1) = ops::cummin_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.tensor(2)?,
+                    a.tensor(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumprodBackwardFn = fn(
@@ -226,20 +285,24 @@ pub mod op {
     pub static CUMPROD_BACKWARD: Op<CumprodBackwardFn> = Op::new(OpInfo {
         name: "aten::cumprod_backward",
         schema: "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cumprod_backward")?;
-            stack
-                .push(
-                    ops::cumprod_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cumprod_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumprod_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CummaxminBackwardFn = fn(
@@ -252,20 +315,24 @@ pub mod op {
     pub static CUMMAXMIN_BACKWARD: Op<CummaxminBackwardFn> = Op::new(OpInfo {
         name: "aten::cummaxmin_backward",
         schema: "cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cummaxmin_backward")?;
-            stack
-                .push(
-                    ops::cummaxmin_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cummaxmin_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::cummaxmin_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

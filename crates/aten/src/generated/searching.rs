@@ -23,22 +23,26 @@ pub mod op {
     pub static SEARCHSORTED: Op<SearchsortedFn> = Op::new(OpInfo {
         name: "aten::searchsorted.Tensor",
         schema: "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::searchsorted")?;
-            stack
-                .push(
-                    ops::searchsorted(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_str(4)?,
-                            a.opt_tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::searchsorted",
+            |a, results| {
+                results
+                    .push(
+                        ops::searchsorted(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_str(4)?,
+                                a.opt_tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SearchsortedTensorOutFn = fn(
@@ -54,23 +58,27 @@ pub mod op {
     pub static SEARCHSORTED_TENSOR_OUT: Op<SearchsortedTensorOutFn> = Op::new(OpInfo {
         name: "aten::searchsorted.Tensor_out",
         schema: "searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::searchsorted")?;
-            stack
-                .push(
-                    ops::searchsorted_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_str(4)?,
-                            a.opt_tensor(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::searchsorted",
+            |a, results| {
+                results
+                    .push(
+                        ops::searchsorted_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_str(4)?,
+                                a.opt_tensor(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SearchsortedScalarFn = fn(
@@ -85,22 +93,26 @@ pub mod op {
     pub static SEARCHSORTED_SCALAR: Op<SearchsortedScalarFn> = Op::new(OpInfo {
         name: "aten::searchsorted.Scalar",
         schema: "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::searchsorted")?;
-            stack
-                .push(
-                    ops::searchsorted_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_str(4)?,
-                            a.opt_tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::searchsorted",
+            |a, results| {
+                results
+                    .push(
+                        ops::searchsorted_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_str(4)?,
+                                a.opt_tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SearchsortedScalarOutFn = fn(
@@ -116,23 +128,27 @@ pub mod op {
     pub static SEARCHSORTED_SCALAR_OUT: Op<SearchsortedScalarOutFn> = Op::new(OpInfo {
         name: "aten::searchsorted.Scalar_out",
         schema: "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::searchsorted")?;
-            stack
-                .push(
-                    ops::searchsorted_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.opt_str(4)?,
-                            a.opt_tensor(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::searchsorted",
+            |a, results| {
+                results
+                    .push(
+                        ops::searchsorted_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.opt_str(4)?,
+                                a.opt_tensor(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BucketizeFn = fn(
@@ -145,15 +161,24 @@ pub mod op {
     pub static BUCKETIZE: Op<BucketizeFn> = Op::new(OpInfo {
         name: "aten::bucketize.Tensor",
         schema: "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::bucketize")?;
-            stack
-                .push(
-                    ops::bucketize(a.tensor(0)?, a.tensor(1)?, a.bool(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::bucketize",
+            |a, results| {
+                results
+                    .push(
+                        ops::bucketize(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BucketizeTensorOutFn = fn(
@@ -167,21 +192,25 @@ pub mod op {
     pub static BUCKETIZE_TENSOR_OUT: Op<BucketizeTensorOutFn> = Op::new(OpInfo {
         name: "aten::bucketize.Tensor_out",
         schema: "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::bucketize")?;
-            stack
-                .push(
-                    ops::bucketize_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::bucketize",
+            |a, results| {
+                results
+                    .push(
+                        ops::bucketize_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BucketizeScalarFn = fn(
@@ -194,20 +223,24 @@ pub mod op {
     pub static BUCKETIZE_SCALAR: Op<BucketizeScalarFn> = Op::new(OpInfo {
         name: "aten::bucketize.Scalar",
         schema: "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::bucketize")?;
-            stack
-                .push(
-                    ops::bucketize_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::bucketize",
+            |a, results| {
+                results
+                    .push(
+                        ops::bucketize_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BucketizeScalarOutFn = fn(
@@ -221,21 +254,25 @@ pub mod op {
     pub static BUCKETIZE_SCALAR_OUT: Op<BucketizeScalarOutFn> = Op::new(OpInfo {
         name: "aten::bucketize.Scalar_out",
         schema: "bucketize.Scalar_out(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::bucketize")?;
-            stack
-                .push(
-                    ops::bucketize_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::bucketize",
+            |a, results| {
+                results
+                    .push(
+                        ops::bucketize_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinTensorTensorFn = fn(
@@ -248,20 +285,24 @@ pub mod op {
     pub static ISIN_TENSOR_TENSOR: Op<IsinTensorTensorFn> = Op::new(OpInfo {
         name: "aten::isin.Tensor_Tensor",
         schema: "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_tensor_tensor(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_tensor_tensor(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinTensorTensorOutFn = fn(
@@ -275,21 +316,25 @@ pub mod op {
     pub static ISIN_TENSOR_TENSOR_OUT: Op<IsinTensorTensorOutFn> = Op::new(OpInfo {
         name: "aten::isin.Tensor_Tensor_out",
         schema: "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_tensor_tensor_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_tensor_tensor_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinTensorScalarFn = fn(
@@ -302,20 +347,24 @@ pub mod op {
     pub static ISIN_TENSOR_SCALAR: Op<IsinTensorScalarFn> = Op::new(OpInfo {
         name: "aten::isin.Tensor_Scalar",
         schema: "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_tensor_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_tensor_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinTensorScalarOutFn = fn(
@@ -329,21 +378,25 @@ pub mod op {
     pub static ISIN_TENSOR_SCALAR_OUT: Op<IsinTensorScalarOutFn> = Op::new(OpInfo {
         name: "aten::isin.Tensor_Scalar_out",
         schema: "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_tensor_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_tensor_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinScalarTensorFn = fn(
@@ -356,20 +409,24 @@ pub mod op {
     pub static ISIN_SCALAR_TENSOR: Op<IsinScalarTensorFn> = Op::new(OpInfo {
         name: "aten::isin.Scalar_Tensor",
         schema: "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_scalar_tensor(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_scalar_tensor(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsinScalarTensorOutFn = fn(
@@ -383,21 +440,25 @@ pub mod op {
     pub static ISIN_SCALAR_TENSOR_OUT: Op<IsinScalarTensorOutFn> = Op::new(OpInfo {
         name: "aten::isin.Scalar_Tensor_out",
         schema: "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::isin")?;
-            stack
-                .push(
-                    ops::isin_scalar_tensor_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.bool(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::isin",
+            |a, results| {
+                results
+                    .push(
+                        ops::isin_scalar_tensor_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.bool(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

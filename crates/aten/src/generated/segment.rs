@@ -25,24 +25,28 @@ pub mod op {
     pub static SEGMENT_REDUCE: Op<SegmentReduceFn> = Op::new(OpInfo {
         name: "aten::segment_reduce",
         schema: "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::segment_reduce")?;
-            stack
-                .push(
-                    ops::segment_reduce(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                            a.opt_scalar(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::segment_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::segment_reduce(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                                a.opt_scalar(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SegmentReduceOutFn = fn(
@@ -60,25 +64,29 @@ pub mod op {
     pub static SEGMENT_REDUCE_OUT: Op<SegmentReduceOutFn> = Op::new(OpInfo {
         name: "aten::segment_reduce.out",
         schema: "segment_reduce.out(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::segment_reduce")?;
-            stack
-                .push(
-                    ops::segment_reduce_out(
-                            a.tensor(0)?,
-                            a.str(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                            a.opt_tensor(4)?,
-                            a.int(5)?,
-                            a.bool(6)?,
-                            a.opt_scalar(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::segment_reduce",
+            |a, results| {
+                results
+                    .push(
+                        ops::segment_reduce_out(
+                                a.tensor(0)?,
+                                a.str(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                                a.opt_tensor(4)?,
+                                a.int(5)?,
+                                a.bool(6)?,
+                                a.opt_scalar(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _SegmentReduceBackwardFn = fn(
@@ -95,24 +103,28 @@ pub mod op {
     pub static _SEGMENT_REDUCE_BACKWARD: Op<_SegmentReduceBackwardFn> = Op::new(OpInfo {
         name: "aten::_segment_reduce_backward",
         schema: "_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::_segment_reduce_backward")?;
-            stack
-                .push(
-                    ops::_segment_reduce_backward(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.str(3)?,
-                            a.opt_tensor(4)?,
-                            a.opt_tensor(5)?,
-                            a.int(6)?,
-                            a.opt_scalar(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::_segment_reduce_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_segment_reduce_backward(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.str(3)?,
+                                a.opt_tensor(4)?,
+                                a.opt_tensor(5)?,
+                                a.int(6)?,
+                                a.opt_scalar(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _SegmentReduceBackwardOutFn = fn(
@@ -130,25 +142,29 @@ pub mod op {
     pub static _SEGMENT_REDUCE_BACKWARD_OUT: Op<_SegmentReduceBackwardOutFn> = Op::new(OpInfo {
         name: "aten::_segment_reduce_backward.out",
         schema: "_segment_reduce_backward.out(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::_segment_reduce_backward")?;
-            stack
-                .push(
-                    ops::_segment_reduce_backward_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                            a.str(3)?,
-                            a.opt_tensor(4)?,
-                            a.opt_tensor(5)?,
-                            a.int(6)?,
-                            a.opt_scalar(7)?,
-                            a.tensor(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::_segment_reduce_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_segment_reduce_backward_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                                a.str(3)?,
+                                a.opt_tensor(4)?,
+                                a.opt_tensor(5)?,
+                                a.int(6)?,
+                                a.opt_scalar(7)?,
+                                a.tensor(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

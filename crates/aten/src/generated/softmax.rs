@@ -15,11 +15,15 @@ pub mod op {
     pub static _SOFTMAX: Op<_SoftmaxFn> = Op::new(OpInfo {
         name: "aten::_softmax",
         schema: "_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_softmax")?;
-            stack.push(ops::_softmax(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_softmax",
+            |a, results| {
+                results.push(ops::_softmax(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _SoftmaxOutFn = fn(
@@ -32,26 +36,42 @@ pub mod op {
     pub static _SOFTMAX_OUT: Op<_SoftmaxOutFn> = Op::new(OpInfo {
         name: "aten::_softmax.out",
         schema: "_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_softmax")?;
-            stack
-                .push(
-                    ops::_softmax_out(a.tensor(0)?, a.int(1)?, a.bool(2)?, a.tensor(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_softmax_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LogSoftmaxFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
     pub static _LOG_SOFTMAX: Op<_LogSoftmaxFn> = Op::new(OpInfo {
         name: "aten::_log_softmax",
         schema: "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_log_softmax")?;
-            stack.push(ops::_log_softmax(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_log_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_log_softmax(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _LogSoftmaxOutFn = fn(
@@ -64,20 +84,24 @@ pub mod op {
     pub static _LOG_SOFTMAX_OUT: Op<_LogSoftmaxOutFn> = Op::new(OpInfo {
         name: "aten::_log_softmax.out",
         schema: "_log_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_log_softmax")?;
-            stack
-                .push(
-                    ops::_log_softmax_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_log_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_log_softmax_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _SoftmaxBackwardDataFn = fn(
@@ -90,20 +114,24 @@ pub mod op {
     pub static _SOFTMAX_BACKWARD_DATA: Op<_SoftmaxBackwardDataFn> = Op::new(OpInfo {
         name: "aten::_softmax_backward_data",
         schema: "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_softmax_backward_data")?;
-            stack
-                .push(
-                    ops::_softmax_backward_data(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_softmax_backward_data",
+            |a, results| {
+                results
+                    .push(
+                        ops::_softmax_backward_data(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _SoftmaxBackwardDataOutFn = fn(
@@ -117,21 +145,25 @@ pub mod op {
     pub static _SOFTMAX_BACKWARD_DATA_OUT: Op<_SoftmaxBackwardDataOutFn> = Op::new(OpInfo {
         name: "aten::_softmax_backward_data.out",
         schema: "_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_softmax_backward_data")?;
-            stack
-                .push(
-                    ops::_softmax_backward_data_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_softmax_backward_data",
+            |a, results| {
+                results
+                    .push(
+                        ops::_softmax_backward_data_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LogSoftmaxBackwardDataFn = fn(
@@ -144,20 +176,24 @@ pub mod op {
     pub static _LOG_SOFTMAX_BACKWARD_DATA: Op<_LogSoftmaxBackwardDataFn> = Op::new(OpInfo {
         name: "aten::_log_softmax_backward_data",
         schema: "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_log_softmax_backward_data")?;
-            stack
-                .push(
-                    ops::_log_softmax_backward_data(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.dtype(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_log_softmax_backward_data",
+            |a, results| {
+                results
+                    .push(
+                        ops::_log_softmax_backward_data(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.dtype(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _LogSoftmaxBackwardDataOutFn = fn(
@@ -171,21 +207,25 @@ pub mod op {
     pub static _LOG_SOFTMAX_BACKWARD_DATA_OUT: Op<_LogSoftmaxBackwardDataOutFn> = Op::new(OpInfo {
         name: "aten::_log_softmax_backward_data.out",
         schema: "_log_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_log_softmax_backward_data")?;
-            stack
-                .push(
-                    ops::_log_softmax_backward_data_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.dtype(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_log_softmax_backward_data",
+            |a, results| {
+                results
+                    .push(
+                        ops::_log_softmax_backward_data_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.dtype(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftmaxIntFn = fn(
@@ -197,14 +237,19 @@ pub mod op {
     pub static SOFTMAX_INT: Op<SoftmaxIntFn> = Op::new(OpInfo {
         name: "aten::softmax.int",
         schema: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::softmax")?;
-            stack
-                .push(
-                    ops::softmax_int(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::softmax_int(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SoftmaxIntOutFn = fn(
@@ -217,20 +262,24 @@ pub mod op {
     pub static SOFTMAX_INT_OUT: Op<SoftmaxIntOutFn> = Op::new(OpInfo {
         name: "aten::softmax.int_out",
         schema: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::softmax")?;
-            stack
-                .push(
-                    ops::softmax_int_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::softmax_int_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSoftmaxIntFn = fn(
@@ -242,15 +291,19 @@ pub mod op {
     pub static LOG_SOFTMAX_INT: Op<LogSoftmaxIntFn> = Op::new(OpInfo {
         name: "aten::log_softmax.int",
         schema: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::log_softmax")?;
-            stack
-                .push(
-                    ops::log_softmax_int(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::log_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_softmax_int(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LogSoftmaxIntOutFn = fn(
@@ -263,20 +316,24 @@ pub mod op {
     pub static LOG_SOFTMAX_INT_OUT: Op<LogSoftmaxIntOutFn> = Op::new(OpInfo {
         name: "aten::log_softmax.int_out",
         schema: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::log_softmax")?;
-            stack
-                .push(
-                    ops::log_softmax_int_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_dtype(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::log_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::log_softmax_int_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialSoftmaxFn = fn(
@@ -288,15 +345,19 @@ pub mod op {
     pub static SPECIAL_SOFTMAX: Op<SpecialSoftmaxFn> = Op::new(OpInfo {
         name: "aten::special_softmax",
         schema: "special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_softmax")?;
-            stack
-                .push(
-                    ops::special_softmax(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_softmax(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SpecialLogSoftmaxFn = fn(
@@ -308,15 +369,23 @@ pub mod op {
     pub static SPECIAL_LOG_SOFTMAX: Op<SpecialLogSoftmaxFn> = Op::new(OpInfo {
         name: "aten::special_log_softmax",
         schema: "special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_log_softmax")?;
-            stack
-                .push(
-                    ops::special_log_softmax(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_log_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_log_softmax(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_dtype(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _SafeSoftmaxFn = fn(
@@ -328,14 +397,19 @@ pub mod op {
     pub static _SAFE_SOFTMAX: Op<_SafeSoftmaxFn> = Op::new(OpInfo {
         name: "aten::_safe_softmax",
         schema: "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_safe_softmax")?;
-            stack
-                .push(
-                    ops::_safe_softmax(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_safe_softmax",
+            |a, results| {
+                results
+                    .push(
+                        ops::_safe_softmax(a.tensor(0)?, a.int(1)?, a.opt_dtype(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,13 +15,17 @@ pub mod op {
     pub static SORT: Op<SortFn> = Op::new(OpInfo {
         name: "aten::sort",
         schema: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::sort")?;
-            let (r0, r1) = ops::sort(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::sort",
+            |a, results| {
+                let (r0, r1) = ops::sort(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SortValuesFn = fn(
@@ -35,19 +39,23 @@ pub mod op {
     pub static SORT_VALUES: Op<SortValuesFn> = Op::new(OpInfo {
         name: "aten::sort.values",
         schema: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::sort")?;
-            let (r0, r1) = ops::sort_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::sort",
+            |a, results| {
+                let (r0, r1) = ops::sort_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SortStableFn = fn(
@@ -60,18 +68,22 @@ pub mod op {
     pub static SORT_STABLE: Op<SortStableFn> = Op::new(OpInfo {
         name: "aten::sort.stable",
         schema: "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::sort")?;
-            let (r0, r1) = ops::sort_stable(
-                a.tensor(0)?,
-                a.opt_bool(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::sort",
+            |a, results| {
+                let (r0, r1) = ops::sort_stable(
+                    a.tensor(0)?,
+                    a.opt_bool(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SortValuesStableFn = fn(
@@ -86,53 +98,69 @@ pub mod op {
     pub static SORT_VALUES_STABLE: Op<SortValuesStableFn> = Op::new(OpInfo {
         name: "aten::sort.values_stable",
         schema: "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::sort")?;
-            let (r0, r1) = ops::sort_values_stable(
-                a.tensor(0)?,
-                a.opt_bool(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::sort",
+            |a, results| {
+                let (r0, r1) = ops::sort_values_stable(
+                    a.tensor(0)?,
+                    a.opt_bool(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MsortFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MSORT: Op<MsortFn> = Op::new(OpInfo {
         name: "aten::msort",
         schema: "msort(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::msort")?;
-            stack.push(ops::msort(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::msort",
+            |a, results| {
+                results.push(ops::msort(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MsortOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MSORT_OUT: Op<MsortOutFn> = Op::new(OpInfo {
         name: "aten::msort.out",
         schema: "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::msort")?;
-            stack.push(ops::msort_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::msort",
+            |a, results| {
+                results.push(ops::msort_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArgsortFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
     pub static ARGSORT: Op<ArgsortFn> = Op::new(OpInfo {
         name: "aten::argsort",
         schema: "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::argsort")?;
-            stack.push(ops::argsort(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::argsort",
+            |a, results| {
+                results.push(ops::argsort(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArgsortStableFn = fn(
@@ -145,15 +173,24 @@ pub mod op {
     pub static ARGSORT_STABLE: Op<ArgsortStableFn> = Op::new(OpInfo {
         name: "aten::argsort.stable",
         schema: "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::argsort")?;
-            stack
-                .push(
-                    ops::argsort_stable(a.tensor(0)?, a.bool(1)?, a.int(2)?, a.bool(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::argsort",
+            |a, results| {
+                results
+                    .push(
+                        ops::argsort_stable(
+                                a.tensor(0)?,
+                                a.bool(1)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ArgsortStableOutFn = fn(
@@ -167,21 +204,25 @@ pub mod op {
     pub static ARGSORT_STABLE_OUT: Op<ArgsortStableOutFn> = Op::new(OpInfo {
         name: "aten::argsort.stable_out",
         schema: "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::argsort")?;
-            stack
-                .push(
-                    ops::argsort_stable_out(
-                            a.tensor(0)?,
-                            a.bool(1)?,
-                            a.int(2)?,
-                            a.bool(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::argsort",
+            |a, results| {
+                results
+                    .push(
+                        ops::argsort_stable_out(
+                                a.tensor(0)?,
+                                a.bool(1)?,
+                                a.int(2)?,
+                                a.bool(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TopkFn = fn(
@@ -195,19 +236,23 @@ pub mod op {
     pub static TOPK: Op<TopkFn> = Op::new(OpInfo {
         name: "aten::topk",
         schema: "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::topk")?;
-            let (r0, r1) = ops::topk(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::topk",
+            |a, results| {
+                let (r0, r1) = ops::topk(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type TopkValuesFn = fn(
@@ -223,21 +268,25 @@ pub mod op {
     pub static TOPK_VALUES: Op<TopkValuesFn> = Op::new(OpInfo {
         name: "aten::topk.values",
         schema: "topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::topk")?;
-            let (r0, r1) = ops::topk_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::topk",
+            |a, results| {
+                let (r0, r1) = ops::topk_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KthvalueFn = fn(
@@ -250,18 +299,22 @@ pub mod op {
     pub static KTHVALUE: Op<KthvalueFn> = Op::new(OpInfo {
         name: "aten::kthvalue",
         schema: "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::kthvalue")?;
-            let (r0, r1) = ops::kthvalue(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::kthvalue",
+            |a, results| {
+                let (r0, r1) = ops::kthvalue(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KthvalueValuesFn = fn(
@@ -276,42 +329,54 @@ pub mod op {
     pub static KTHVALUE_VALUES: Op<KthvalueValuesFn> = Op::new(OpInfo {
         name: "aten::kthvalue.values",
         schema: "kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::kthvalue")?;
-            let (r0, r1) = ops::kthvalue_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::kthvalue",
+            |a, results| {
+                let (r0, r1) = ops::kthvalue_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MedianFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static MEDIAN: Op<MedianFn> = Op::new(OpInfo {
         name: "aten::median",
         schema: "median(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::median")?;
-            stack.push(ops::median(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::median",
+            |a, results| {
+                results.push(ops::median(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MedianOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static MEDIAN_OUT: Op<MedianOutFn> = Op::new(OpInfo {
         name: "aten::median.out",
         schema: "median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::median")?;
-            stack.push(ops::median_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::median",
+            |a, results| {
+                results.push(ops::median_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MedianDimFn = fn(
@@ -323,13 +388,17 @@ pub mod op {
     pub static MEDIAN_DIM: Op<MedianDimFn> = Op::new(OpInfo {
         name: "aten::median.dim",
         schema: "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::median")?;
-            let (r0, r1) = ops::median_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::median",
+            |a, results| {
+                let (r0, r1) = ops::median_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type MedianDimValuesFn = fn(
@@ -343,41 +412,53 @@ pub mod op {
     pub static MEDIAN_DIM_VALUES: Op<MedianDimValuesFn> = Op::new(OpInfo {
         name: "aten::median.dim_values",
         schema: "median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::median")?;
-            let (r0, r1) = ops::median_dim_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::median",
+            |a, results| {
+                let (r0, r1) = ops::median_dim_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanmedianFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static NANMEDIAN: Op<NanmedianFn> = Op::new(OpInfo {
         name: "aten::nanmedian",
         schema: "nanmedian(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::nanmedian")?;
-            stack.push(ops::nanmedian(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::nanmedian",
+            |a, results| {
+                results.push(ops::nanmedian(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanmedianOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static NANMEDIAN_OUT: Op<NanmedianOutFn> = Op::new(OpInfo {
         name: "aten::nanmedian.out",
         schema: "nanmedian.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::nanmedian")?;
-            stack.push(ops::nanmedian_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::nanmedian",
+            |a, results| {
+                results.push(ops::nanmedian_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanmedianDimFn = fn(
@@ -389,13 +470,17 @@ pub mod op {
     pub static NANMEDIAN_DIM: Op<NanmedianDimFn> = Op::new(OpInfo {
         name: "aten::nanmedian.dim",
         schema: "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::nanmedian")?;
-            let (r0, r1) = ops::nanmedian_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::nanmedian",
+            |a, results| {
+                let (r0, r1) = ops::nanmedian_dim(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanmedianDimValuesFn = fn(
@@ -409,32 +494,40 @@ pub mod op {
     pub static NANMEDIAN_DIM_VALUES: Op<NanmedianDimValuesFn> = Op::new(OpInfo {
         name: "aten::nanmedian.dim_values",
         schema: "nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nanmedian")?;
-            let (r0, r1) = ops::nanmedian_dim_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nanmedian",
+            |a, results| {
+                let (r0, r1) = ops::nanmedian_dim_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ModeFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
     pub static MODE: Op<ModeFn> = Op::new(OpInfo {
         name: "aten::mode",
         schema: "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::mode")?;
-            let (r0, r1) = ops::mode(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::mode",
+            |a, results| {
+                let (r0, r1) = ops::mode(a.tensor(0)?, a.int(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ModeValuesFn = fn(
@@ -448,19 +541,23 @@ pub mod op {
     pub static MODE_VALUES: Op<ModeValuesFn> = Op::new(OpInfo {
         name: "aten::mode.values",
         schema: "mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::mode")?;
-            let (r0, r1) = ops::mode_values(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::mode",
+            |a, results| {
+                let (r0, r1) = ops::mode_values(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type QuantileFn = fn(
@@ -474,21 +571,25 @@ pub mod op {
     pub static QUANTILE: Op<QuantileFn> = Op::new(OpInfo {
         name: "aten::quantile",
         schema: "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::quantile")?;
-            stack
-                .push(
-                    ops::quantile(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::quantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::quantile(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type QuantileOutFn = fn(
@@ -503,22 +604,26 @@ pub mod op {
     pub static QUANTILE_OUT: Op<QuantileOutFn> = Op::new(OpInfo {
         name: "aten::quantile.out",
         schema: "quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::quantile")?;
-            stack
-                .push(
-                    ops::quantile_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::quantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::quantile_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type QuantileScalarFn = fn(
@@ -532,21 +637,25 @@ pub mod op {
     pub static QUANTILE_SCALAR: Op<QuantileScalarFn> = Op::new(OpInfo {
         name: "aten::quantile.scalar",
         schema: "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::quantile")?;
-            stack
-                .push(
-                    ops::quantile_scalar(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::quantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::quantile_scalar(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type QuantileScalarOutFn = fn(
@@ -561,22 +670,26 @@ pub mod op {
     pub static QUANTILE_SCALAR_OUT: Op<QuantileScalarOutFn> = Op::new(OpInfo {
         name: "aten::quantile.scalar_out",
         schema: "quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::quantile")?;
-            stack
-                .push(
-                    ops::quantile_scalar_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::quantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::quantile_scalar_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanquantileFn = fn(
@@ -590,21 +703,25 @@ pub mod op {
     pub static NANQUANTILE: Op<NanquantileFn> = Op::new(OpInfo {
         name: "aten::nanquantile",
         schema: "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nanquantile")?;
-            stack
-                .push(
-                    ops::nanquantile(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nanquantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanquantile(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanquantileOutFn = fn(
@@ -619,22 +736,26 @@ pub mod op {
     pub static NANQUANTILE_OUT: Op<NanquantileOutFn> = Op::new(OpInfo {
         name: "aten::nanquantile.out",
         schema: "nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::nanquantile")?;
-            stack
-                .push(
-                    ops::nanquantile_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::nanquantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanquantile_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanquantileScalarFn = fn(
@@ -648,21 +769,25 @@ pub mod op {
     pub static NANQUANTILE_SCALAR: Op<NanquantileScalarFn> = Op::new(OpInfo {
         name: "aten::nanquantile.scalar",
         schema: "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::nanquantile")?;
-            stack
-                .push(
-                    ops::nanquantile_scalar(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::nanquantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanquantile_scalar(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NanquantileScalarOutFn = fn(
@@ -677,22 +802,26 @@ pub mod op {
     pub static NANQUANTILE_SCALAR_OUT: Op<NanquantileScalarOutFn> = Op::new(OpInfo {
         name: "aten::nanquantile.scalar_out",
         schema: "nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::nanquantile")?;
-            stack
-                .push(
-                    ops::nanquantile_scalar_out(
-                            a.tensor(0)?,
-                            a.float(1)?,
-                            a.opt_int(2)?,
-                            a.bool(3)?,
-                            a.str(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::nanquantile",
+            |a, results| {
+                results
+                    .push(
+                        ops::nanquantile_scalar_out(
+                                a.tensor(0)?,
+                                a.float(1)?,
+                                a.opt_int(2)?,
+                                a.bool(3)?,
+                                a.str(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

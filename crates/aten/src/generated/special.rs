@@ -15,99 +15,147 @@ pub mod op {
     pub static SPECIAL_BESSEL_J0: Op<SpecialBesselJ0Fn> = Op::new(OpInfo {
         name: "aten::special_bessel_j0",
         schema: "special_bessel_j0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_bessel_j0")?;
-            stack.push(ops::special_bessel_j0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_bessel_j0",
+            |a, results| {
+                results.push(ops::special_bessel_j0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselJ0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_BESSEL_J0_OUT: Op<SpecialBesselJ0OutFn> = Op::new(OpInfo {
         name: "aten::special_bessel_j0.out",
         schema: "special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_bessel_j0")?;
-            stack.push(ops::special_bessel_j0_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_bessel_j0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_bessel_j0_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselJ1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_BESSEL_J1: Op<SpecialBesselJ1Fn> = Op::new(OpInfo {
         name: "aten::special_bessel_j1",
         schema: "special_bessel_j1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_bessel_j1")?;
-            stack.push(ops::special_bessel_j1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_bessel_j1",
+            |a, results| {
+                results.push(ops::special_bessel_j1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselJ1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_BESSEL_J1_OUT: Op<SpecialBesselJ1OutFn> = Op::new(OpInfo {
         name: "aten::special_bessel_j1.out",
         schema: "special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_bessel_j1")?;
-            stack.push(ops::special_bessel_j1_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_bessel_j1",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_bessel_j1_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselY0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_BESSEL_Y0: Op<SpecialBesselY0Fn> = Op::new(OpInfo {
         name: "aten::special_bessel_y0",
         schema: "special_bessel_y0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_bessel_y0")?;
-            stack.push(ops::special_bessel_y0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_bessel_y0",
+            |a, results| {
+                results.push(ops::special_bessel_y0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselY0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_BESSEL_Y0_OUT: Op<SpecialBesselY0OutFn> = Op::new(OpInfo {
         name: "aten::special_bessel_y0.out",
         schema: "special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_bessel_y0")?;
-            stack.push(ops::special_bessel_y0_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_bessel_y0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_bessel_y0_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselY1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_BESSEL_Y1: Op<SpecialBesselY1Fn> = Op::new(OpInfo {
         name: "aten::special_bessel_y1",
         schema: "special_bessel_y1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_bessel_y1")?;
-            stack.push(ops::special_bessel_y1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_bessel_y1",
+            |a, results| {
+                results.push(ops::special_bessel_y1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialBesselY1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_BESSEL_Y1_OUT: Op<SpecialBesselY1OutFn> = Op::new(OpInfo {
         name: "aten::special_bessel_y1.out",
         schema: "special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_bessel_y1")?;
-            stack.push(ops::special_bessel_y1_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_bessel_y1",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_bessel_y1_out(a.tensor(0)?, a.tensor(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselI0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_MODIFIED_BESSEL_I0: Op<SpecialModifiedBesselI0Fn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_i0",
         schema: "special_modified_bessel_i0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_modified_bessel_i0")?;
-            stack.push(ops::special_modified_bessel_i0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_modified_bessel_i0",
+            |a, results| {
+                results.push(ops::special_modified_bessel_i0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselI0OutFn = fn(
@@ -118,26 +166,34 @@ pub mod op {
     pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Op<SpecialModifiedBesselI0OutFn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_i0.out",
         schema: "special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_modified_bessel_i0")?;
-            stack
-                .push(
-                    ops::special_modified_bessel_i0_out(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_modified_bessel_i0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_modified_bessel_i0_out(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_MODIFIED_BESSEL_I1: Op<SpecialModifiedBesselI1Fn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_i1",
         schema: "special_modified_bessel_i1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_modified_bessel_i1")?;
-            stack.push(ops::special_modified_bessel_i1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_modified_bessel_i1",
+            |a, results| {
+                results.push(ops::special_modified_bessel_i1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselI1OutFn = fn(
@@ -148,26 +204,34 @@ pub mod op {
     pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Op<SpecialModifiedBesselI1OutFn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_i1.out",
         schema: "special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_modified_bessel_i1")?;
-            stack
-                .push(
-                    ops::special_modified_bessel_i1_out(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_modified_bessel_i1",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_modified_bessel_i1_out(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselK0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_MODIFIED_BESSEL_K0: Op<SpecialModifiedBesselK0Fn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_k0",
         schema: "special_modified_bessel_k0(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_modified_bessel_k0")?;
-            stack.push(ops::special_modified_bessel_k0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_modified_bessel_k0",
+            |a, results| {
+                results.push(ops::special_modified_bessel_k0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselK0OutFn = fn(
@@ -178,26 +242,34 @@ pub mod op {
     pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Op<SpecialModifiedBesselK0OutFn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_k0.out",
         schema: "special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_modified_bessel_k0")?;
-            stack
-                .push(
-                    ops::special_modified_bessel_k0_out(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_modified_bessel_k0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_modified_bessel_k0_out(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselK1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_MODIFIED_BESSEL_K1: Op<SpecialModifiedBesselK1Fn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_k1",
         schema: "special_modified_bessel_k1(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_modified_bessel_k1")?;
-            stack.push(ops::special_modified_bessel_k1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_modified_bessel_k1",
+            |a, results| {
+                results.push(ops::special_modified_bessel_k1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialModifiedBesselK1OutFn = fn(
@@ -208,15 +280,19 @@ pub mod op {
     pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Op<SpecialModifiedBesselK1OutFn> = Op::new(OpInfo {
         name: "aten::special_modified_bessel_k1.out",
         schema: "special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_modified_bessel_k1")?;
-            stack
-                .push(
-                    ops::special_modified_bessel_k1_out(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_modified_bessel_k1",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_modified_bessel_k1_out(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialScaledModifiedBesselK0Fn = fn(
@@ -226,11 +302,16 @@ pub mod op {
     pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Op<SpecialScaledModifiedBesselK0Fn> = Op::new(OpInfo {
         name: "aten::special_scaled_modified_bessel_k0",
         schema: "special_scaled_modified_bessel_k0(Tensor x) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_scaled_modified_bessel_k0")?;
-            stack.push(ops::special_scaled_modified_bessel_k0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_scaled_modified_bessel_k0",
+            |a, results| {
+                results
+                    .push(ops::special_scaled_modified_bessel_k0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialScaledModifiedBesselK0OutFn = fn(
@@ -243,18 +324,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_scaled_modified_bessel_k0.out",
         schema: "special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_scaled_modified_bessel_k0")?;
-            stack
-                .push(
-                    ops::special_scaled_modified_bessel_k0_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_scaled_modified_bessel_k0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_scaled_modified_bessel_k0_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialScaledModifiedBesselK1Fn = fn(
@@ -264,11 +349,16 @@ pub mod op {
     pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Op<SpecialScaledModifiedBesselK1Fn> = Op::new(OpInfo {
         name: "aten::special_scaled_modified_bessel_k1",
         schema: "special_scaled_modified_bessel_k1(Tensor x) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_scaled_modified_bessel_k1")?;
-            stack.push(ops::special_scaled_modified_bessel_k1(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_scaled_modified_bessel_k1",
+            |a, results| {
+                results
+                    .push(ops::special_scaled_modified_bessel_k1(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialScaledModifiedBesselK1OutFn = fn(
@@ -281,29 +371,37 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_scaled_modified_bessel_k1.out",
         schema: "special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_scaled_modified_bessel_k1")?;
-            stack
-                .push(
-                    ops::special_scaled_modified_bessel_k1_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_scaled_modified_bessel_k1",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_scaled_modified_bessel_k1_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialSphericalBesselJ0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_SPHERICAL_BESSEL_J0: Op<SpecialSphericalBesselJ0Fn> = Op::new(OpInfo {
         name: "aten::special_spherical_bessel_j0",
         schema: "special_spherical_bessel_j0(Tensor x) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_spherical_bessel_j0")?;
-            stack.push(ops::special_spherical_bessel_j0(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_spherical_bessel_j0",
+            |a, results| {
+                results.push(ops::special_spherical_bessel_j0(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialSphericalBesselJ0OutFn = fn(
@@ -314,81 +412,111 @@ pub mod op {
     pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Op<SpecialSphericalBesselJ0OutFn> = Op::new(OpInfo {
         name: "aten::special_spherical_bessel_j0.out",
         schema: "special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_spherical_bessel_j0")?;
-            stack
-                .push(
-                    ops::special_spherical_bessel_j0_out(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_spherical_bessel_j0",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_spherical_bessel_j0_out(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialAiryAiFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_AIRY_AI: Op<SpecialAiryAiFn> = Op::new(OpInfo {
         name: "aten::special_airy_ai",
         schema: "special_airy_ai(Tensor x) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_airy_ai")?;
-            stack.push(ops::special_airy_ai(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_airy_ai",
+            |a, results| {
+                results.push(ops::special_airy_ai(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialAiryAiOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_AIRY_AI_OUT: Op<SpecialAiryAiOutFn> = Op::new(OpInfo {
         name: "aten::special_airy_ai.out",
         schema: "special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_airy_ai")?;
-            stack.push(ops::special_airy_ai_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_airy_ai",
+            |a, results| {
+                results
+                    .push(ops::special_airy_ai_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialErfcxFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_ERFCX: Op<SpecialErfcxFn> = Op::new(OpInfo {
         name: "aten::special_erfcx",
         schema: "special_erfcx(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_erfcx")?;
-            stack.push(ops::special_erfcx(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_erfcx",
+            |a, results| {
+                results.push(ops::special_erfcx(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialErfcxOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_ERFCX_OUT: Op<SpecialErfcxOutFn> = Op::new(OpInfo {
         name: "aten::special_erfcx.out",
         schema: "special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_erfcx")?;
-            stack.push(ops::special_erfcx_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_erfcx",
+            |a, results| {
+                results.push(ops::special_erfcx_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLogNdtrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SPECIAL_LOG_NDTR: Op<SpecialLogNdtrFn> = Op::new(OpInfo {
         name: "aten::special_log_ndtr",
         schema: "special_log_ndtr(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::special_log_ndtr")?;
-            stack.push(ops::special_log_ndtr(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::special_log_ndtr",
+            |a, results| {
+                results.push(ops::special_log_ndtr(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLogNdtrOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SPECIAL_LOG_NDTR_OUT: Op<SpecialLogNdtrOutFn> = Op::new(OpInfo {
         name: "aten::special_log_ndtr.out",
         schema: "special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_log_ndtr")?;
-            stack.push(ops::special_log_ndtr_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_log_ndtr",
+            |a, results| {
+                results
+                    .push(ops::special_log_ndtr_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTFn = fn(
@@ -399,15 +527,19 @@ pub mod op {
     pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Op<SpecialChebyshevPolynomialTFn> = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t",
         schema: "special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTOutFn = fn(
@@ -421,19 +553,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t.out",
         schema: "special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTXScalarFn = fn(
@@ -446,18 +582,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t.x_scalar",
         schema: "special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTXScalarOutFn = fn(
@@ -471,19 +611,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t.x_scalar_out",
         schema: "special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTNScalarFn = fn(
@@ -496,18 +640,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t.n_scalar",
         schema: "special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialTNScalarOutFn = fn(
@@ -521,19 +669,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_t.n_scalar_out",
         schema: "special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_t")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_t_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_t_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUFn = fn(
@@ -544,15 +696,19 @@ pub mod op {
     pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Op<SpecialChebyshevPolynomialUFn> = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u",
         schema: "special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUOutFn = fn(
@@ -566,19 +722,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u.out",
         schema: "special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUXScalarFn = fn(
@@ -591,18 +751,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u.x_scalar",
         schema: "special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUXScalarOutFn = fn(
@@ -616,19 +780,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u.x_scalar_out",
         schema: "special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUNScalarFn = fn(
@@ -641,18 +809,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u.n_scalar",
         schema: "special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialUNScalarOutFn = fn(
@@ -666,19 +838,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_u.n_scalar_out",
         schema: "special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_u")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_u_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_u_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVFn = fn(
@@ -689,15 +865,19 @@ pub mod op {
     pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Op<SpecialChebyshevPolynomialVFn> = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v",
         schema: "special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVOutFn = fn(
@@ -711,19 +891,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v.out",
         schema: "special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVXScalarFn = fn(
@@ -736,18 +920,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v.x_scalar",
         schema: "special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVXScalarOutFn = fn(
@@ -761,19 +949,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v.x_scalar_out",
         schema: "special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVNScalarFn = fn(
@@ -786,18 +978,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v.n_scalar",
         schema: "special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialVNScalarOutFn = fn(
@@ -811,19 +1007,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_v.n_scalar_out",
         schema: "special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_v")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_v_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_v_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWFn = fn(
@@ -834,15 +1034,19 @@ pub mod op {
     pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Op<SpecialChebyshevPolynomialWFn> = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w",
         schema: "special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWOutFn = fn(
@@ -856,19 +1060,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w.out",
         schema: "special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWXScalarFn = fn(
@@ -881,18 +1089,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w.x_scalar",
         schema: "special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWXScalarOutFn = fn(
@@ -906,19 +1118,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w.x_scalar_out",
         schema: "special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWNScalarFn = fn(
@@ -931,18 +1147,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w.n_scalar",
         schema: "special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialChebyshevPolynomialWNScalarOutFn = fn(
@@ -956,19 +1176,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_chebyshev_polynomial_w.n_scalar_out",
         schema: "special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_chebyshev_polynomial_w")?;
-            stack
-                .push(
-                    ops::special_chebyshev_polynomial_w_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_chebyshev_polynomial_w_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTFn = fn(
@@ -981,22 +1205,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t",
         schema: "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTOutFn = fn(
@@ -1010,23 +1234,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t.out",
         schema: "special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTXScalarFn = fn(
@@ -1039,22 +1263,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t.x_scalar",
         schema: "special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTXScalarOutFn = fn(
@@ -1068,23 +1292,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t.x_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTNScalarFn = fn(
@@ -1097,22 +1321,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t.n_scalar",
         schema: "special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialTNScalarOutFn = fn(
@@ -1126,23 +1350,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_t.n_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_t",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_t_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_t",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_t_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUFn = fn(
@@ -1155,22 +1379,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u",
         schema: "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUOutFn = fn(
@@ -1184,23 +1408,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u.out",
         schema: "special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUXScalarFn = fn(
@@ -1213,22 +1437,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u.x_scalar",
         schema: "special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUXScalarOutFn = fn(
@@ -1242,23 +1466,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u.x_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUNScalarFn = fn(
@@ -1271,22 +1495,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u.n_scalar",
         schema: "special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialUNScalarOutFn = fn(
@@ -1300,23 +1524,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_u.n_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_u",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_u_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_u",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_u_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVFn = fn(
@@ -1329,22 +1553,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v",
         schema: "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVOutFn = fn(
@@ -1358,23 +1582,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v.out",
         schema: "special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVXScalarFn = fn(
@@ -1387,22 +1611,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v.x_scalar",
         schema: "special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVXScalarOutFn = fn(
@@ -1416,23 +1640,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v.x_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVNScalarFn = fn(
@@ -1445,22 +1669,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v.n_scalar",
         schema: "special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialVNScalarOutFn = fn(
@@ -1474,23 +1698,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_v.n_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_v",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_v_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_v",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_v_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWFn = fn(
@@ -1503,22 +1727,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w",
         schema: "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWOutFn = fn(
@@ -1532,23 +1756,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w.out",
         schema: "special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWXScalarFn = fn(
@@ -1561,22 +1785,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w.x_scalar",
         schema: "special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWXScalarOutFn = fn(
@@ -1590,23 +1814,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w.x_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWNScalarFn = fn(
@@ -1619,22 +1843,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w.n_scalar",
         schema: "special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                2,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialShiftedChebyshevPolynomialWNScalarOutFn = fn(
@@ -1648,23 +1872,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_shifted_chebyshev_polynomial_w.n_scalar_out",
         schema: "special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(
-                stack,
-                3,
-                "aten::special_shifted_chebyshev_polynomial_w",
-            )?;
-            stack
-                .push(
-                    ops::special_shifted_chebyshev_polynomial_w_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_shifted_chebyshev_polynomial_w",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_shifted_chebyshev_polynomial_w_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHFn = fn(
@@ -1675,14 +1899,19 @@ pub mod op {
     pub static SPECIAL_HERMITE_POLYNOMIAL_H: Op<SpecialHermitePolynomialHFn> = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h",
         schema: "special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h(a.tensor(0)?, a.tensor(1)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHOutFn = fn(
@@ -1694,19 +1923,23 @@ pub mod op {
     pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Op<SpecialHermitePolynomialHOutFn> = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h.out",
         schema: "special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHXScalarFn = fn(
@@ -1719,18 +1952,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h.x_scalar",
         schema: "special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHXScalarOutFn = fn(
@@ -1744,19 +1981,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h.x_scalar_out",
         schema: "special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHNScalarFn = fn(
@@ -1769,18 +2010,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h.n_scalar",
         schema: "special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHNScalarOutFn = fn(
@@ -1794,19 +2039,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_h.n_scalar_out",
         schema: "special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_h")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_h_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_h",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_h_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeFn = fn(
@@ -1817,15 +2066,19 @@ pub mod op {
     pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Op<SpecialHermitePolynomialHeFn> = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he",
         schema: "special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeOutFn = fn(
@@ -1837,19 +2090,23 @@ pub mod op {
     pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Op<SpecialHermitePolynomialHeOutFn> = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he.out",
         schema: "special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeXScalarFn = fn(
@@ -1862,18 +2119,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he.x_scalar",
         schema: "special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeXScalarOutFn = fn(
@@ -1887,19 +2148,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he.x_scalar_out",
         schema: "special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeNScalarFn = fn(
@@ -1912,18 +2177,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he.n_scalar",
         schema: "special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialHermitePolynomialHeNScalarOutFn = fn(
@@ -1937,19 +2206,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_hermite_polynomial_he.n_scalar_out",
         schema: "special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_hermite_polynomial_he")?;
-            stack
-                .push(
-                    ops::special_hermite_polynomial_he_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_hermite_polynomial_he",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_hermite_polynomial_he_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLFn = fn(
@@ -1960,15 +2233,19 @@ pub mod op {
     pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Op<SpecialLaguerrePolynomialLFn> = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l",
         schema: "special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLOutFn = fn(
@@ -1980,19 +2257,23 @@ pub mod op {
     pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Op<SpecialLaguerrePolynomialLOutFn> = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l.out",
         schema: "special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLXScalarFn = fn(
@@ -2005,18 +2286,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l.x_scalar",
         schema: "special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLXScalarOutFn = fn(
@@ -2030,19 +2315,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l.x_scalar_out",
         schema: "special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLNScalarFn = fn(
@@ -2055,18 +2344,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l.n_scalar",
         schema: "special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLaguerrePolynomialLNScalarOutFn = fn(
@@ -2080,19 +2373,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_laguerre_polynomial_l.n_scalar_out",
         schema: "special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_laguerre_polynomial_l")?;
-            stack
-                .push(
-                    ops::special_laguerre_polynomial_l_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_laguerre_polynomial_l",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_laguerre_polynomial_l_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPFn = fn(
@@ -2103,15 +2400,19 @@ pub mod op {
     pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Op<SpecialLegendrePolynomialPFn> = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p",
         schema: "special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p(a.tensor(0)?, a.tensor(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p(a.tensor(0)?, a.tensor(1)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPOutFn = fn(
@@ -2123,19 +2424,23 @@ pub mod op {
     pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Op<SpecialLegendrePolynomialPOutFn> = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p.out",
         schema: "special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPXScalarFn = fn(
@@ -2148,18 +2453,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p.x_scalar",
         schema: "special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p_x_scalar(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p_x_scalar(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPXScalarOutFn = fn(
@@ -2173,19 +2482,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p.x_scalar_out",
         schema: "special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p_x_scalar_out(
-                            a.scalar(0)?,
-                            a.tensor(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p_x_scalar_out(
+                                a.scalar(0)?,
+                                a.tensor(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPNScalarFn = fn(
@@ -2198,18 +2511,22 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p.n_scalar",
         schema: "special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p_n_scalar(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p_n_scalar(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
     pub type SpecialLegendrePolynomialPNScalarOutFn = fn(
@@ -2223,19 +2540,23 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::special_legendre_polynomial_p.n_scalar_out",
         schema: "special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::special_legendre_polynomial_p")?;
-            stack
-                .push(
-                    ops::special_legendre_polynomial_p_n_scalar_out(
-                            a.tensor(0)?,
-                            a.scalar(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::special_legendre_polynomial_p",
+            |a, results| {
+                results
+                    .push(
+                        ops::special_legendre_polynomial_p_n_scalar_out(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["pointwise"],
     });
 }

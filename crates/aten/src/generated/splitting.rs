@@ -20,15 +20,19 @@ pub mod op {
     pub static TENSOR_SPLIT_SECTIONS: Op<TensorSplitSectionsFn> = Op::new(OpInfo {
         name: "aten::tensor_split.sections",
         schema: "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::tensor_split")?;
-            stack
-                .push(
-                    ops::tensor_split_sections(a.tensor(0)?, a.int(1)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::tensor_split",
+            |a, results| {
+                results
+                    .push(
+                        ops::tensor_split_sections(a.tensor(0)?, a.int(1)?, a.int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TensorSplitIndicesFn = fn(
@@ -40,19 +44,23 @@ pub mod op {
     pub static TENSOR_SPLIT_INDICES: Op<TensorSplitIndicesFn> = Op::new(OpInfo {
         name: "aten::tensor_split.indices",
         schema: "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::tensor_split")?;
-            stack
-                .push(
-                    ops::tensor_split_indices(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::tensor_split",
+            |a, results| {
+                results
+                    .push(
+                        ops::tensor_split_indices(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TensorSplitTensorIndicesOrSectionsFn = fn(
@@ -66,85 +74,116 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::tensor_split.tensor_indices_or_sections",
         schema: "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::tensor_split")?;
-            stack
-                .push(
-                    ops::tensor_split_tensor_indices_or_sections(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::tensor_split",
+            |a, results| {
+                results
+                    .push(
+                        ops::tensor_split_tensor_indices_or_sections(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
     pub static HSPLIT_INT: Op<HsplitIntFn> = Op::new(OpInfo {
         name: "aten::hsplit.int",
         schema: "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hsplit")?;
-            stack.push(ops::hsplit_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hsplit",
+            |a, results| {
+                results.push(ops::hsplit_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
     pub static HSPLIT_ARRAY: Op<HsplitArrayFn> = Op::new(OpInfo {
         name: "aten::hsplit.array",
         schema: "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hsplit")?;
-            stack.push(ops::hsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hsplit",
+            |a, results| {
+                results
+                    .push(ops::hsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
     pub static VSPLIT_INT: Op<VsplitIntFn> = Op::new(OpInfo {
         name: "aten::vsplit.int",
         schema: "vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::vsplit")?;
-            stack.push(ops::vsplit_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::vsplit",
+            |a, results| {
+                results.push(ops::vsplit_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type VsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
     pub static VSPLIT_ARRAY: Op<VsplitArrayFn> = Op::new(OpInfo {
         name: "aten::vsplit.array",
         schema: "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::vsplit")?;
-            stack.push(ops::vsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::vsplit",
+            |a, results| {
+                results
+                    .push(ops::vsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
     pub static DSPLIT_INT: Op<DsplitIntFn> = Op::new(OpInfo {
         name: "aten::dsplit.int",
         schema: "dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::dsplit")?;
-            stack.push(ops::dsplit_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::dsplit",
+            |a, results| {
+                results.push(ops::dsplit_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
     pub static DSPLIT_ARRAY: Op<DsplitArrayFn> = Op::new(OpInfo {
         name: "aten::dsplit.array",
         schema: "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::dsplit")?;
-            stack.push(ops::dsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::dsplit",
+            |a, results| {
+                results
+                    .push(ops::dsplit_array(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnsafeSplitFn = fn(
@@ -156,11 +195,16 @@ pub mod op {
     pub static UNSAFE_SPLIT: Op<UnsafeSplitFn> = Op::new(OpInfo {
         name: "aten::unsafe_split.Tensor",
         schema: "unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unsafe_split")?;
-            stack.push(ops::unsafe_split(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unsafe_split",
+            |a, results| {
+                results
+                    .push(ops::unsafe_split(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnsafeSplitTensorOutFn = fn(
@@ -173,16 +217,20 @@ pub mod op {
     pub static UNSAFE_SPLIT_TENSOR_OUT: Op<UnsafeSplitTensorOutFn> = Op::new(OpInfo {
         name: "aten::unsafe_split.Tensor_out",
         schema: "unsafe_split.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unsafe_split")?;
-            ops::unsafe_split_tensor_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unsafe_split",
+            |a, _| {
+                ops::unsafe_split_tensor_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnsafeSplitWithSizesFn = fn(
@@ -194,19 +242,23 @@ pub mod op {
     pub static UNSAFE_SPLIT_WITH_SIZES: Op<UnsafeSplitWithSizesFn> = Op::new(OpInfo {
         name: "aten::unsafe_split_with_sizes",
         schema: "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unsafe_split_with_sizes")?;
-            stack
-                .push(
-                    ops::unsafe_split_with_sizes(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unsafe_split_with_sizes",
+            |a, results| {
+                results
+                    .push(
+                        ops::unsafe_split_with_sizes(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnsafeSplitWithSizesOutFn = fn(
@@ -219,16 +271,20 @@ pub mod op {
     pub static UNSAFE_SPLIT_WITH_SIZES_OUT: Op<UnsafeSplitWithSizesOutFn> = Op::new(OpInfo {
         name: "aten::unsafe_split_with_sizes.out",
         schema: "unsafe_split_with_sizes.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unsafe_split_with_sizes")?;
-            ops::unsafe_split_with_sizes_out(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.int(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unsafe_split_with_sizes",
+            |a, _| {
+                ops::unsafe_split_with_sizes_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.int(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnsafeChunkFn = fn(
@@ -240,11 +296,16 @@ pub mod op {
     pub static UNSAFE_CHUNK: Op<UnsafeChunkFn> = Op::new(OpInfo {
         name: "aten::unsafe_chunk",
         schema: "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unsafe_chunk")?;
-            stack.push(ops::unsafe_chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unsafe_chunk",
+            |a, results| {
+                results
+                    .push(ops::unsafe_chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["maybe_aliasing_or_mutating"],
     });
 }

@@ -21,53 +21,73 @@ pub mod op {
     pub static COV: Op<CovFn> = Op::new(OpInfo {
         name: "aten::cov",
         schema: "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::cov")?;
-            stack
-                .push(
-                    ops::cov(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_tensor(2)?,
-                            a.opt_tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::cov",
+            |a, results| {
+                results
+                    .push(
+                        ops::cov(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_tensor(2)?,
+                                a.opt_tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CorrcoefFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static CORRCOEF: Op<CorrcoefFn> = Op::new(OpInfo {
         name: "aten::corrcoef",
         schema: "corrcoef(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::corrcoef")?;
-            stack.push(ops::corrcoef(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::corrcoef",
+            |a, results| {
+                results.push(ops::corrcoef(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrapezoidXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static TRAPEZOID_X: Op<TrapezoidXFn> = Op::new(OpInfo {
         name: "aten::trapezoid.x",
         schema: "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::trapezoid")?;
-            stack.push(ops::trapezoid_x(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::trapezoid",
+            |a, results| {
+                results
+                    .push(
+                        ops::trapezoid_x(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrapzXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static TRAPZ_X: Op<TrapzXFn> = Op::new(OpInfo {
         name: "aten::trapz.x",
         schema: "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::trapz")?;
-            stack.push(ops::trapz_x(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::trapz",
+            |a, results| {
+                results
+                    .push(ops::trapz_x(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumulativeTrapezoidXFn = fn(
@@ -79,37 +99,57 @@ pub mod op {
     pub static CUMULATIVE_TRAPEZOID_X: Op<CumulativeTrapezoidXFn> = Op::new(OpInfo {
         name: "aten::cumulative_trapezoid.x",
         schema: "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumulative_trapezoid")?;
-            stack
-                .push(
-                    ops::cumulative_trapezoid_x(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumulative_trapezoid",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumulative_trapezoid_x(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrapezoidDxFn = fn(DispatchKeySet, &Tensor, Scalar, i64) -> Result<Tensor>;
     pub static TRAPEZOID_DX: Op<TrapezoidDxFn> = Op::new(OpInfo {
         name: "aten::trapezoid.dx",
         schema: "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::trapezoid")?;
-            stack.push(ops::trapezoid_dx(a.tensor(0)?, a.scalar(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::trapezoid",
+            |a, results| {
+                results
+                    .push(
+                        ops::trapezoid_dx(a.tensor(0)?, a.scalar(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrapzDxFn = fn(DispatchKeySet, &Tensor, f64, i64) -> Result<Tensor>;
     pub static TRAPZ_DX: Op<TrapzDxFn> = Op::new(OpInfo {
         name: "aten::trapz.dx",
         schema: "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::trapz")?;
-            stack.push(ops::trapz_dx(a.tensor(0)?, a.float(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::trapz",
+            |a, results| {
+                results
+                    .push(ops::trapz_dx(a.tensor(0)?, a.float(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type CumulativeTrapezoidDxFn = fn(
@@ -121,15 +161,23 @@ pub mod op {
     pub static CUMULATIVE_TRAPEZOID_DX: Op<CumulativeTrapezoidDxFn> = Op::new(OpInfo {
         name: "aten::cumulative_trapezoid.dx",
         schema: "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::cumulative_trapezoid")?;
-            stack
-                .push(
-                    ops::cumulative_trapezoid_dx(a.tensor(0)?, a.scalar(1)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::cumulative_trapezoid",
+            |a, results| {
+                results
+                    .push(
+                        ops::cumulative_trapezoid_dx(
+                                a.tensor(0)?,
+                                a.scalar(1)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -26,25 +26,29 @@ pub mod op {
     pub static STFT: Op<StftFn> = Op::new(OpInfo {
         name: "aten::stft",
         schema: "stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 9, "aten::stft")?;
-            stack
-                .push(
-                    ops::stft(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.opt_tensor(4)?,
-                            a.bool(5)?,
-                            a.opt_bool(6)?,
-                            a.opt_bool(7)?,
-                            a.opt_bool(8)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            9,
+            "aten::stft",
+            |a, results| {
+                results
+                    .push(
+                        ops::stft(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.opt_tensor(4)?,
+                                a.bool(5)?,
+                                a.opt_bool(6)?,
+                                a.opt_bool(7)?,
+                                a.opt_bool(8)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type StftCenterFn = fn(
@@ -64,27 +68,31 @@ pub mod op {
     pub static STFT_CENTER: Op<StftCenterFn> = Op::new(OpInfo {
         name: "aten::stft.center",
         schema: "stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 11, "aten::stft")?;
-            stack
-                .push(
-                    ops::stft_center(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.opt_tensor(4)?,
-                            a.bool(5)?,
-                            a.str(6)?,
-                            a.bool(7)?,
-                            a.opt_bool(8)?,
-                            a.opt_bool(9)?,
-                            a.opt_bool(10)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            11,
+            "aten::stft",
+            |a, results| {
+                results
+                    .push(
+                        ops::stft_center(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.opt_tensor(4)?,
+                                a.bool(5)?,
+                                a.str(6)?,
+                                a.bool(7)?,
+                                a.opt_bool(8)?,
+                                a.opt_bool(9)?,
+                                a.opt_bool(10)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IstftFn = fn(
@@ -103,26 +111,30 @@ pub mod op {
     pub static ISTFT: Op<IstftFn> = Op::new(OpInfo {
         name: "aten::istft",
         schema: "istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 10, "aten::istft")?;
-            stack
-                .push(
-                    ops::istft(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.opt_tensor(4)?,
-                            a.bool(5)?,
-                            a.bool(6)?,
-                            a.opt_bool(7)?,
-                            a.opt_int(8)?,
-                            a.bool(9)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            10,
+            "aten::istft",
+            |a, results| {
+                results
+                    .push(
+                        ops::istft(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.opt_tensor(4)?,
+                                a.bool(5)?,
+                                a.bool(6)?,
+                                a.opt_bool(7)?,
+                                a.opt_int(8)?,
+                                a.bool(9)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

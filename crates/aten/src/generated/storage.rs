@@ -15,11 +15,15 @@ pub mod op {
     pub static IS_CONTIGUOUS: Op<IsContiguousFn> = Op::new(OpInfo {
         name: "aten::is_contiguous",
         schema: "is_contiguous(Tensor self) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::is_contiguous")?;
-            stack.push(ops::is_contiguous(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::is_contiguous",
+            |a, results| {
+                results.push(ops::is_contiguous(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type IsContiguousMemoryFormatFn = fn(
@@ -30,15 +34,22 @@ pub mod op {
     pub static IS_CONTIGUOUS_MEMORY_FORMAT: Op<IsContiguousMemoryFormatFn> = Op::new(OpInfo {
         name: "aten::is_contiguous.memory_format",
         schema: "is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::is_contiguous")?;
-            stack
-                .push(
-                    ops::is_contiguous_memory_format(a.tensor(0)?, a.memory_format(1)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::is_contiguous",
+            |a, results| {
+                results
+                    .push(
+                        ops::is_contiguous_memory_format(
+                                a.tensor(0)?,
+                                a.memory_format(1)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SymIsContiguousFn = fn(
@@ -49,34 +60,49 @@ pub mod op {
     pub static SYM_IS_CONTIGUOUS: Op<SymIsContiguousFn> = Op::new(OpInfo {
         name: "aten::sym_is_contiguous",
         schema: "sym_is_contiguous(Tensor self, MemoryFormat memory_format=contiguous_format) -> SymBool",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sym_is_contiguous")?;
-            stack
-                .push(ops::sym_is_contiguous(a.tensor(0)?, a.memory_format(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sym_is_contiguous",
+            |a, results| {
+                results
+                    .push(
+                        ops::sym_is_contiguous(a.tensor(0)?, a.memory_format(1)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SymStorageOffsetFn = fn(DispatchKeySet, &Tensor) -> Result<i64>;
     pub static SYM_STORAGE_OFFSET: Op<SymStorageOffsetFn> = Op::new(OpInfo {
         name: "aten::sym_storage_offset",
         schema: "sym_storage_offset(Tensor self) -> SymInt",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sym_storage_offset")?;
-            stack.push(ops::sym_storage_offset(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sym_storage_offset",
+            |a, results| {
+                results.push(ops::sym_storage_offset(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SetSourceTensorFn_ = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SET_SOURCE_TENSOR_: Op<SetSourceTensorFn_> = Op::new(OpInfo {
         name: "aten::set_.source_Tensor",
         schema: "set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::set_")?;
-            stack.push(ops::set_source_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::set_",
+            |a, results| {
+                results
+                    .push(ops::set_source_tensor_(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
 }

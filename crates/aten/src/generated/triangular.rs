@@ -15,66 +15,92 @@ pub mod op {
     pub static TRIL: Op<TrilFn> = Op::new(OpInfo {
         name: "aten::tril",
         schema: "tril(Tensor self, SymInt diagonal=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tril")?;
-            stack.push(ops::tril(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tril",
+            |a, results| {
+                results.push(ops::tril(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrilFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static TRIL_: Op<TrilFn_> = Op::new(OpInfo {
         name: "aten::tril_",
         schema: "tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::tril_")?;
-            stack.push(ops::tril_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::tril_",
+            |a, results| {
+                results.push(ops::tril_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TrilOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static TRIL_OUT: Op<TrilOutFn> = Op::new(OpInfo {
         name: "aten::tril.out",
         schema: "tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::tril")?;
-            stack.push(ops::tril_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::tril",
+            |a, results| {
+                results
+                    .push(ops::tril_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriuFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static TRIU: Op<TriuFn> = Op::new(OpInfo {
         name: "aten::triu",
         schema: "triu(Tensor self, SymInt diagonal=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::triu")?;
-            stack.push(ops::triu(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::triu",
+            |a, results| {
+                results.push(ops::triu(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriuFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static TRIU_: Op<TriuFn_> = Op::new(OpInfo {
         name: "aten::triu_",
         schema: "triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::triu_")?;
-            stack.push(ops::triu_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::triu_",
+            |a, results| {
+                results.push(ops::triu_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TriuOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
     pub static TRIU_OUT: Op<TriuOutFn> = Op::new(OpInfo {
         name: "aten::triu.out",
         schema: "triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::triu")?;
-            stack.push(ops::triu_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::triu",
+            |a, results| {
+                results
+                    .push(ops::triu_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -20,13 +20,17 @@ pub mod op {
     pub static _UNIQUE: Op<_UniqueFn> = Op::new(OpInfo {
         name: "aten::_unique",
         schema: "_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_unique")?;
-            let (r0, r1) = ops::_unique(a.tensor(0)?, a.bool(1)?, a.bool(2)?)?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_unique",
+            |a, results| {
+                let (r0, r1) = ops::_unique(a.tensor(0)?, a.bool(1)?, a.bool(2)?)?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _UniqueOutFn = fn(
@@ -40,19 +44,23 @@ pub mod op {
     pub static _UNIQUE_OUT: Op<_UniqueOutFn> = Op::new(OpInfo {
         name: "aten::_unique.out",
         schema: "_unique.out(Tensor self, bool sorted=True, bool return_inverse=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_unique")?;
-            let (r0, r1) = ops::_unique_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_unique",
+            |a, results| {
+                let (r0, r1) = ops::_unique_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _Unique2Fn = fn(
@@ -65,19 +73,23 @@ pub mod op {
     pub static _UNIQUE2: Op<_Unique2Fn> = Op::new(OpInfo {
         name: "aten::_unique2",
         schema: "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_unique2")?;
-            let (r0, r1, r2) = ops::_unique2(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_unique2",
+            |a, results| {
+                let (r0, r1, r2) = ops::_unique2(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type _Unique2OutFn = fn(
@@ -93,22 +105,26 @@ pub mod op {
     pub static _UNIQUE2_OUT: Op<_Unique2OutFn> = Op::new(OpInfo {
         name: "aten::_unique2.out",
         schema: "_unique2.out(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_unique2")?;
-            let (r0, r1, r2) = ops::_unique2_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_unique2",
+            |a, results| {
+                let (r0, r1, r2) = ops::_unique2_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueDimFn = fn(
@@ -122,20 +138,24 @@ pub mod op {
     pub static UNIQUE_DIM: Op<UniqueDimFn> = Op::new(OpInfo {
         name: "aten::unique_dim",
         schema: "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::unique_dim")?;
-            let (r0, r1, r2) = ops::unique_dim(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::unique_dim",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_dim(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueDimOutFn = fn(
@@ -152,23 +172,27 @@ pub mod op {
     pub static UNIQUE_DIM_OUT: Op<UniqueDimOutFn> = Op::new(OpInfo {
         name: "aten::unique_dim.out",
         schema: "unique_dim.out(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::unique_dim")?;
-            let (r0, r1, r2) = ops::unique_dim_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.bool(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-                a.tensor(7)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::unique_dim",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_dim_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.bool(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                    a.tensor(7)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueConsecutiveFn = fn(
@@ -181,19 +205,23 @@ pub mod op {
     pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> = Op::new(OpInfo {
         name: "aten::unique_consecutive",
         schema: "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unique_consecutive")?;
-            let (r0, r1, r2) = ops::unique_consecutive(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.opt_int(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unique_consecutive",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_consecutive(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.opt_int(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueConsecutiveOutFn = fn(
@@ -209,22 +237,26 @@ pub mod op {
     pub static UNIQUE_CONSECUTIVE_OUT: Op<UniqueConsecutiveOutFn> = Op::new(OpInfo {
         name: "aten::unique_consecutive.out",
         schema: "unique_consecutive.out(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::unique_consecutive")?;
-            let (r0, r1, r2) = ops::unique_consecutive_out(
-                a.tensor(0)?,
-                a.bool(1)?,
-                a.bool(2)?,
-                a.opt_int(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::unique_consecutive",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_consecutive_out(
+                    a.tensor(0)?,
+                    a.bool(1)?,
+                    a.bool(2)?,
+                    a.opt_int(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueDimConsecutiveFn = fn(
@@ -237,19 +269,23 @@ pub mod op {
     pub static UNIQUE_DIM_CONSECUTIVE: Op<UniqueDimConsecutiveFn> = Op::new(OpInfo {
         name: "aten::unique_dim_consecutive",
         schema: "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unique_dim_consecutive")?;
-            let (r0, r1, r2) = ops::unique_dim_consecutive(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unique_dim_consecutive",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_dim_consecutive(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
     pub type UniqueDimConsecutiveOutFn = fn(
@@ -265,22 +301,26 @@ pub mod op {
     pub static UNIQUE_DIM_CONSECUTIVE_OUT: Op<UniqueDimConsecutiveOutFn> = Op::new(OpInfo {
         name: "aten::unique_dim_consecutive.out",
         schema: "unique_dim_consecutive.out(Tensor self, int dim, bool return_inverse=False, bool return_counts=False, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::unique_dim_consecutive")?;
-            let (r0, r1, r2) = ops::unique_dim_consecutive_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.bool(2)?,
-                a.bool(3)?,
-                a.tensor(4)?,
-                a.tensor(5)?,
-                a.tensor(6)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            stack.push(r2.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::unique_dim_consecutive",
+            |a, results| {
+                let (r0, r1, r2) = ops::unique_dim_consecutive_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.bool(2)?,
+                    a.bool(3)?,
+                    a.tensor(4)?,
+                    a.tensor(5)?,
+                    a.tensor(6)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                results.push(r2.into());
+                Ok(())
+            },
+        ),
         tags: &["dynamic_output_shape"],
     });
 }

@@ -20,19 +20,23 @@ pub mod op {
     pub static UPSAMPLE_NEAREST1D_VEC: Op<UpsampleNearest1dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest1d.vec",
         schema: "upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::upsample_nearest1d")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::upsample_nearest1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest1dVecOutFn = fn(
@@ -45,20 +49,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST1D_VEC_OUT: Op<UpsampleNearest1dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest1d.vec_out",
         schema: "upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest1d")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest1dFn = fn(
@@ -70,19 +78,23 @@ pub mod op {
     pub static UPSAMPLE_NEAREST1D: Op<UpsampleNearest1dFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest1d",
         schema: "upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::upsample_nearest1d")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.opt_float(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::upsample_nearest1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.opt_float(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest1dOutFn = fn(
@@ -95,20 +107,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST1D_OUT: Op<UpsampleNearest1dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest1d.out",
         schema: "upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest1d")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.opt_float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.opt_float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest1dBackwardFn = fn(
@@ -121,20 +137,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST1D_BACKWARD: Op<UpsampleNearest1dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest1d_backward",
         schema: "upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest1d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest1dBackwardGradInputFn = fn(
@@ -150,21 +170,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_nearest1d_backward.grad_input",
         schema: "upsample_nearest1d_backward.grad_input(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_nearest1d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest1d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_nearest1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest1d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dVecFn = fn(
@@ -176,19 +200,23 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Op<_UpsampleNearestExact1dVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d.vec",
         schema: "_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_upsample_nearest_exact1d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_upsample_nearest_exact1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dVecOutFn = fn(
@@ -201,20 +229,24 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Op<_UpsampleNearestExact1dVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d.vec_out",
         schema: "_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact1d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dFn = fn(
@@ -226,19 +258,23 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT1D: Op<_UpsampleNearestExact1dFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d",
         schema: "_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_upsample_nearest_exact1d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.opt_float(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_upsample_nearest_exact1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.opt_float(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dOutFn = fn(
@@ -251,20 +287,24 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Op<_UpsampleNearestExact1dOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d.out",
         schema: "_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact1d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.opt_float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.opt_float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dBackwardFn = fn(
@@ -279,20 +319,24 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d_backward",
         schema: "_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact1d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact1dBackwardGradInputFn = fn(
@@ -308,21 +352,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact1d_backward.grad_input",
         schema: "_upsample_nearest_exact1d_backward.grad_input(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_nearest_exact1d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact1d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_nearest_exact1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact1d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest2dVecFn = fn(
@@ -334,19 +382,23 @@ pub mod op {
     pub static UPSAMPLE_NEAREST2D_VEC: Op<UpsampleNearest2dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest2d.vec",
         schema: "upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::upsample_nearest2d")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::upsample_nearest2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type UpsampleNearest2dVecOutFn = fn(
@@ -359,20 +411,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST2D_VEC_OUT: Op<UpsampleNearest2dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest2d.vec_out",
         schema: "upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest2d")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest2dFn = fn(
@@ -385,20 +441,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST2D: Op<UpsampleNearest2dFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest2d",
         schema: "upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest2d")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest2dOutFn = fn(
@@ -412,21 +472,25 @@ pub mod op {
     pub static UPSAMPLE_NEAREST2D_OUT: Op<UpsampleNearest2dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest2d.out",
         schema: "upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_nearest2d")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_nearest2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest2dBackwardFn = fn(
@@ -440,21 +504,25 @@ pub mod op {
     pub static UPSAMPLE_NEAREST2D_BACKWARD: Op<UpsampleNearest2dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest2d_backward",
         schema: "upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_nearest2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_nearest2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest2dBackwardGradInputFn = fn(
@@ -471,22 +539,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_nearest2d_backward.grad_input",
         schema: "upsample_nearest2d_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_nearest2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest2d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_nearest2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest2d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dVecFn = fn(
@@ -498,19 +570,23 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Op<_UpsampleNearestExact2dVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d.vec",
         schema: "_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_upsample_nearest_exact2d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_upsample_nearest_exact2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dVecOutFn = fn(
@@ -523,20 +599,24 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Op<_UpsampleNearestExact2dVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d.vec_out",
         schema: "_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact2d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dFn = fn(
@@ -549,20 +629,24 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT2D: Op<_UpsampleNearestExact2dFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d",
         schema: "_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact2d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dOutFn = fn(
@@ -576,21 +660,25 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Op<_UpsampleNearestExact2dOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d.out",
         schema: "_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_nearest_exact2d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_nearest_exact2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dBackwardFn = fn(
@@ -606,21 +694,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d_backward",
         schema: "_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_nearest_exact2d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_nearest_exact2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact2dBackwardGradInputFn = fn(
@@ -637,22 +729,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact2d_backward.grad_input",
         schema: "_upsample_nearest_exact2d_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_nearest_exact2d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact2d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_nearest_exact2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact2d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dVecFn = fn(
@@ -664,19 +760,23 @@ pub mod op {
     pub static UPSAMPLE_NEAREST3D_VEC: Op<UpsampleNearest3dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest3d.vec",
         schema: "upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::upsample_nearest3d")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::upsample_nearest3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dVecOutFn = fn(
@@ -689,20 +789,24 @@ pub mod op {
     pub static UPSAMPLE_NEAREST3D_VEC_OUT: Op<UpsampleNearest3dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest3d.vec_out",
         schema: "upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_nearest3d")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_nearest3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dFn = fn(
@@ -716,21 +820,25 @@ pub mod op {
     pub static UPSAMPLE_NEAREST3D: Op<UpsampleNearest3dFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest3d",
         schema: "upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_nearest3d")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_nearest3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dOutFn = fn(
@@ -745,22 +853,26 @@ pub mod op {
     pub static UPSAMPLE_NEAREST3D_OUT: Op<UpsampleNearest3dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest3d.out",
         schema: "upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_nearest3d")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_nearest3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dBackwardFn = fn(
@@ -775,22 +887,26 @@ pub mod op {
     pub static UPSAMPLE_NEAREST3D_BACKWARD: Op<UpsampleNearest3dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_nearest3d_backward",
         schema: "upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_nearest3d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_nearest3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleNearest3dBackwardGradInputFn = fn(
@@ -808,23 +924,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_nearest3d_backward.grad_input",
         schema: "upsample_nearest3d_backward.grad_input(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::upsample_nearest3d_backward")?;
-            stack
-                .push(
-                    ops::upsample_nearest3d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::upsample_nearest3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_nearest3d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dVecFn = fn(
@@ -836,19 +956,23 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Op<_UpsampleNearestExact3dVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d.vec",
         schema: "_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_upsample_nearest_exact3d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_upsample_nearest_exact3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dVecOutFn = fn(
@@ -861,20 +985,24 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Op<_UpsampleNearestExact3dVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d.vec_out",
         schema: "_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_nearest_exact3d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.opt_float_list(2)?.as_deref(),
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_nearest_exact3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.opt_float_list(2)?.as_deref(),
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dFn = fn(
@@ -888,21 +1016,25 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT3D: Op<_UpsampleNearestExact3dFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d",
         schema: "_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_nearest_exact3d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_nearest_exact3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dOutFn = fn(
@@ -917,22 +1049,26 @@ pub mod op {
     pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Op<_UpsampleNearestExact3dOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d.out",
         schema: "_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_nearest_exact3d")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.opt_float(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_nearest_exact3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.opt_float(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dBackwardFn = fn(
@@ -949,22 +1085,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d_backward",
         schema: "_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_nearest_exact3d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_nearest_exact3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleNearestExact3dBackwardGradInputFn = fn(
@@ -982,23 +1122,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_nearest_exact3d_backward.grad_input",
         schema: "_upsample_nearest_exact3d_backward.grad_input(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_upsample_nearest_exact3d_backward")?;
-            stack
-                .push(
-                    ops::_upsample_nearest_exact3d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_upsample_nearest_exact3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_nearest_exact3d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dVecFn = fn(
@@ -1011,20 +1155,24 @@ pub mod op {
     pub static UPSAMPLE_LINEAR1D_VEC: Op<UpsampleLinear1dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_linear1d.vec",
         schema: "upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_linear1d")?;
-            stack
-                .push(
-                    ops::upsample_linear1d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_linear1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dVecOutFn = fn(
@@ -1038,21 +1186,25 @@ pub mod op {
     pub static UPSAMPLE_LINEAR1D_VEC_OUT: Op<UpsampleLinear1dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_linear1d.vec_out",
         schema: "upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_linear1d")?;
-            stack
-                .push(
-                    ops::upsample_linear1d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_linear1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dFn = fn(
@@ -1065,20 +1217,24 @@ pub mod op {
     pub static UPSAMPLE_LINEAR1D: Op<UpsampleLinear1dFn> = Op::new(OpInfo {
         name: "aten::upsample_linear1d",
         schema: "upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_linear1d")?;
-            stack
-                .push(
-                    ops::upsample_linear1d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_linear1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dOutFn = fn(
@@ -1092,21 +1248,25 @@ pub mod op {
     pub static UPSAMPLE_LINEAR1D_OUT: Op<UpsampleLinear1dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_linear1d.out",
         schema: "upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_linear1d")?;
-            stack
-                .push(
-                    ops::upsample_linear1d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_linear1d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dBackwardFn = fn(
@@ -1120,21 +1280,25 @@ pub mod op {
     pub static UPSAMPLE_LINEAR1D_BACKWARD: Op<UpsampleLinear1dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_linear1d_backward",
         schema: "upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_linear1d_backward")?;
-            stack
-                .push(
-                    ops::upsample_linear1d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_linear1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleLinear1dBackwardGradInputFn = fn(
@@ -1151,22 +1315,26 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_linear1d_backward.grad_input",
         schema: "upsample_linear1d_backward.grad_input(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_linear1d_backward")?;
-            stack
-                .push(
-                    ops::upsample_linear1d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 1)?,
-                            &a.int_list(2, 3)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_linear1d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_linear1d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 1)?,
+                                &a.int_list(2, 3)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBilinear2dVecFn = fn(
@@ -1179,20 +1347,24 @@ pub mod op {
     pub static UPSAMPLE_BILINEAR2D_VEC: Op<UpsampleBilinear2dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d.vec",
         schema: "upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_bilinear2d")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_bilinear2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type UpsampleBilinear2dVecOutFn = fn(
@@ -1206,21 +1378,25 @@ pub mod op {
     pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Op<UpsampleBilinear2dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d.vec_out",
         schema: "upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_bilinear2d")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_bilinear2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBilinear2dFn = fn(
@@ -1234,21 +1410,25 @@ pub mod op {
     pub static UPSAMPLE_BILINEAR2D: Op<UpsampleBilinear2dFn> = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d",
         schema: "upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_bilinear2d")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_bilinear2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBilinear2dOutFn = fn(
@@ -1263,22 +1443,26 @@ pub mod op {
     pub static UPSAMPLE_BILINEAR2D_OUT: Op<UpsampleBilinear2dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d.out",
         schema: "upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_bilinear2d")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_bilinear2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBilinear2dBackwardFn = fn(
@@ -1293,22 +1477,26 @@ pub mod op {
     pub static UPSAMPLE_BILINEAR2D_BACKWARD: Op<UpsampleBilinear2dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d_backward",
         schema: "upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_bilinear2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_bilinear2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBilinear2dBackwardGradInputFn = fn(
@@ -1326,23 +1514,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_bilinear2d_backward.grad_input",
         schema: "upsample_bilinear2d_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::upsample_bilinear2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_bilinear2d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::upsample_bilinear2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bilinear2d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dVecFn = fn(
@@ -1355,20 +1547,24 @@ pub mod op {
     pub static UPSAMPLE_TRILINEAR3D_VEC: Op<UpsampleTrilinear3dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d.vec",
         schema: "upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_trilinear3d")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_trilinear3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dVecOutFn = fn(
@@ -1382,21 +1578,25 @@ pub mod op {
     pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Op<UpsampleTrilinear3dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d.vec_out",
         schema: "upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_trilinear3d")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_trilinear3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dFn = fn(
@@ -1411,22 +1611,26 @@ pub mod op {
     pub static UPSAMPLE_TRILINEAR3D: Op<UpsampleTrilinear3dFn> = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d",
         schema: "upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_trilinear3d")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_trilinear3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dOutFn = fn(
@@ -1442,23 +1646,27 @@ pub mod op {
     pub static UPSAMPLE_TRILINEAR3D_OUT: Op<UpsampleTrilinear3dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d.out",
         schema: "upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::upsample_trilinear3d")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::upsample_trilinear3d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dBackwardFn = fn(
@@ -1474,23 +1682,27 @@ pub mod op {
     pub static UPSAMPLE_TRILINEAR3D_BACKWARD: Op<UpsampleTrilinear3dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d_backward",
         schema: "upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::upsample_trilinear3d_backward")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.opt_float(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::upsample_trilinear3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.opt_float(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleTrilinear3dBackwardGradInputFn = fn(
@@ -1509,24 +1721,28 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_trilinear3d_backward.grad_input",
         schema: "upsample_trilinear3d_backward.grad_input(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::upsample_trilinear3d_backward")?;
-            stack
-                .push(
-                    ops::upsample_trilinear3d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 3)?,
-                            &a.int_list(2, 5)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.opt_float(6)?,
-                            a.tensor(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::upsample_trilinear3d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_trilinear3d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 3)?,
+                                &a.int_list(2, 5)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.opt_float(6)?,
+                                a.tensor(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dVecFn = fn(
@@ -1539,20 +1755,24 @@ pub mod op {
     pub static UPSAMPLE_BICUBIC2D_VEC: Op<UpsampleBicubic2dVecFn> = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d.vec",
         schema: "upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::upsample_bicubic2d")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::upsample_bicubic2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dVecOutFn = fn(
@@ -1566,21 +1786,25 @@ pub mod op {
     pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Op<UpsampleBicubic2dVecOutFn> = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d.vec_out",
         schema: "upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_bicubic2d")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_bicubic2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dFn = fn(
@@ -1594,21 +1818,25 @@ pub mod op {
     pub static UPSAMPLE_BICUBIC2D: Op<UpsampleBicubic2dFn> = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d",
         schema: "upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::upsample_bicubic2d")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::upsample_bicubic2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dOutFn = fn(
@@ -1623,22 +1851,26 @@ pub mod op {
     pub static UPSAMPLE_BICUBIC2D_OUT: Op<UpsampleBicubic2dOutFn> = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d.out",
         schema: "upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_bicubic2d")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_bicubic2d",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dBackwardFn = fn(
@@ -1653,22 +1885,26 @@ pub mod op {
     pub static UPSAMPLE_BICUBIC2D_BACKWARD: Op<UpsampleBicubic2dBackwardFn> = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d_backward",
         schema: "upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::upsample_bicubic2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::upsample_bicubic2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UpsampleBicubic2dBackwardGradInputFn = fn(
@@ -1686,23 +1922,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::upsample_bicubic2d_backward.grad_input",
         schema: "upsample_bicubic2d_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::upsample_bicubic2d_backward")?;
-            stack
-                .push(
-                    ops::upsample_bicubic2d_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::upsample_bicubic2d_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::upsample_bicubic2d_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaVecFn = fn(
@@ -1715,20 +1955,24 @@ pub mod op {
     pub static _UPSAMPLE_BILINEAR2D_AA_VEC: Op<_UpsampleBilinear2dAaVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa.vec",
         schema: "_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_bilinear2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_bilinear2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaVecOutFn = fn(
@@ -1742,21 +1986,25 @@ pub mod op {
     pub static _UPSAMPLE_BILINEAR2D_AA_VEC_OUT: Op<_UpsampleBilinear2dAaVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa.vec_out",
         schema: "_upsample_bilinear2d_aa.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_bilinear2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_bilinear2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaFn = fn(
@@ -1770,21 +2018,25 @@ pub mod op {
     pub static _UPSAMPLE_BILINEAR2D_AA: Op<_UpsampleBilinear2dAaFn> = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa",
         schema: "_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_bilinear2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_bilinear2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaOutFn = fn(
@@ -1799,22 +2051,26 @@ pub mod op {
     pub static _UPSAMPLE_BILINEAR2D_AA_OUT: Op<_UpsampleBilinear2dAaOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa.out",
         schema: "_upsample_bilinear2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_bilinear2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_bilinear2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaBackwardFn = fn(
@@ -1829,22 +2085,26 @@ pub mod op {
     pub static _UPSAMPLE_BILINEAR2D_AA_BACKWARD: Op<_UpsampleBilinear2dAaBackwardFn> = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa_backward",
         schema: "_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_bilinear2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_bilinear2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBilinear2dAaBackwardGradInputFn = fn(
@@ -1862,23 +2122,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_bilinear2d_aa_backward.grad_input",
         schema: "_upsample_bilinear2d_aa_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_upsample_bilinear2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_bilinear2d_aa_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_upsample_bilinear2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bilinear2d_aa_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaVecFn = fn(
@@ -1891,20 +2155,24 @@ pub mod op {
     pub static _UPSAMPLE_BICUBIC2D_AA_VEC: Op<_UpsampleBicubic2dAaVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa.vec",
         schema: "_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_bicubic2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_bicubic2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaVecOutFn = fn(
@@ -1918,21 +2186,25 @@ pub mod op {
     pub static _UPSAMPLE_BICUBIC2D_AA_VEC_OUT: Op<_UpsampleBicubic2dAaVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa.vec_out",
         schema: "_upsample_bicubic2d_aa.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_bicubic2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_bicubic2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaFn = fn(
@@ -1946,21 +2218,25 @@ pub mod op {
     pub static _UPSAMPLE_BICUBIC2D_AA: Op<_UpsampleBicubic2dAaFn> = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa",
         schema: "_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_bicubic2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_bicubic2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaOutFn = fn(
@@ -1975,22 +2251,26 @@ pub mod op {
     pub static _UPSAMPLE_BICUBIC2D_AA_OUT: Op<_UpsampleBicubic2dAaOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa.out",
         schema: "_upsample_bicubic2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_bicubic2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_bicubic2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaBackwardFn = fn(
@@ -2005,22 +2285,26 @@ pub mod op {
     pub static _UPSAMPLE_BICUBIC2D_AA_BACKWARD: Op<_UpsampleBicubic2dAaBackwardFn> = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa_backward",
         schema: "_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_bicubic2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_bicubic2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleBicubic2dAaBackwardGradInputFn = fn(
@@ -2038,23 +2322,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_bicubic2d_aa_backward.grad_input",
         schema: "_upsample_bicubic2d_aa_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_upsample_bicubic2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_bicubic2d_aa_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_upsample_bicubic2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_bicubic2d_aa_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaVecFn = fn(
@@ -2067,20 +2355,24 @@ pub mod op {
     pub static _UPSAMPLE_LANCZOS2D_AA_VEC: Op<_UpsampleLanczos2dAaVecFn> = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa.vec",
         schema: "_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::_upsample_lanczos2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa_vec(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::_upsample_lanczos2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa_vec(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaVecOutFn = fn(
@@ -2094,21 +2386,25 @@ pub mod op {
     pub static _UPSAMPLE_LANCZOS2D_AA_VEC_OUT: Op<_UpsampleLanczos2dAaVecOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa.vec_out",
         schema: "_upsample_lanczos2d_aa.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_lanczos2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa_vec_out(
-                            a.tensor(0)?,
-                            a.opt_int_list(1, 0)?.as_deref(),
-                            a.bool(2)?,
-                            a.opt_float_list(3)?.as_deref(),
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_lanczos2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa_vec_out(
+                                a.tensor(0)?,
+                                a.opt_int_list(1, 0)?.as_deref(),
+                                a.bool(2)?,
+                                a.opt_float_list(3)?.as_deref(),
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaFn = fn(
@@ -2122,21 +2418,25 @@ pub mod op {
     pub static _UPSAMPLE_LANCZOS2D_AA: Op<_UpsampleLanczos2dAaFn> = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa",
         schema: "_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_upsample_lanczos2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_upsample_lanczos2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaOutFn = fn(
@@ -2151,22 +2451,26 @@ pub mod op {
     pub static _UPSAMPLE_LANCZOS2D_AA_OUT: Op<_UpsampleLanczos2dAaOutFn> = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa.out",
         schema: "_upsample_lanczos2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_lanczos2d_aa")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            a.bool(2)?,
-                            a.opt_float(3)?,
-                            a.opt_float(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_lanczos2d_aa",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                a.bool(2)?,
+                                a.opt_float(3)?,
+                                a.opt_float(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaBackwardFn = fn(
@@ -2181,22 +2485,26 @@ pub mod op {
     pub static _UPSAMPLE_LANCZOS2D_AA_BACKWARD: Op<_UpsampleLanczos2dAaBackwardFn> = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa_backward",
         schema: "_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::_upsample_lanczos2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::_upsample_lanczos2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UpsampleLanczos2dAaBackwardGradInputFn = fn(
@@ -2214,23 +2522,27 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::_upsample_lanczos2d_aa_backward.grad_input",
         schema: "_upsample_lanczos2d_aa_backward.grad_input(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) grad_input) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::_upsample_lanczos2d_aa_backward")?;
-            stack
-                .push(
-                    ops::_upsample_lanczos2d_aa_backward_grad_input(
-                            a.tensor(0)?,
-                            &a.int_list(1, 2)?,
-                            &a.int_list(2, 4)?,
-                            a.bool(3)?,
-                            a.opt_float(4)?,
-                            a.opt_float(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::_upsample_lanczos2d_aa_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::_upsample_lanczos2d_aa_backward_grad_input(
+                                a.tensor(0)?,
+                                &a.int_list(1, 2)?,
+                                &a.int_list(2, 4)?,
+                                a.bool(3)?,
+                                a.opt_float(4)?,
+                                a.opt_float(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

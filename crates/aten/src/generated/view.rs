@@ -15,55 +15,75 @@ pub mod op {
     pub static ALIAS: Op<AliasFn> = Op::new(OpInfo {
         name: "aten::alias",
         schema: "alias(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::alias")?;
-            stack.push(ops::alias(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::alias",
+            |a, results| {
+                results.push(ops::alias(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type LiftFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LIFT: Op<LiftFn> = Op::new(OpInfo {
         name: "aten::lift",
         schema: "lift(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::lift")?;
-            stack.push(ops::lift(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::lift",
+            |a, results| {
+                results.push(ops::lift(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LiftOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static LIFT_OUT: Op<LiftOutFn> = Op::new(OpInfo {
         name: "aten::lift.out",
         schema: "lift.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::lift")?;
-            stack.push(ops::lift_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::lift",
+            |a, results| {
+                results.push(ops::lift_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type LiftFreshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static LIFT_FRESH: Op<LiftFreshFn> = Op::new(OpInfo {
         name: "aten::lift_fresh",
         schema: "lift_fresh(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::lift_fresh")?;
-            stack.push(ops::lift_fresh(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::lift_fresh",
+            |a, results| {
+                results.push(ops::lift_fresh(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DETACH: Op<DetachFn> = Op::new(OpInfo {
         name: "aten::detach",
         schema: "detach(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::detach")?;
-            stack.push(ops::detach(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::detach",
+            |a, results| {
+                results.push(ops::detach(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AsStridedFn = fn(
@@ -76,42 +96,55 @@ pub mod op {
     pub static AS_STRIDED: Op<AsStridedFn> = Op::new(OpInfo {
         name: "aten::as_strided",
         schema: "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::as_strided")?;
-            stack
-                .push(
-                    ops::as_strided(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::as_strided",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static VIEW: Op<ViewFn> = Op::new(OpInfo {
         name: "aten::view",
         schema: "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::view")?;
-            stack.push(ops::view(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::view",
+            |a, results| {
+                results.push(ops::view(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type _UnsafeViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static _UNSAFE_VIEW: Op<_UnsafeViewFn> = Op::new(OpInfo {
         name: "aten::_unsafe_view",
         schema: "_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::_unsafe_view")?;
-            stack.push(ops::_unsafe_view(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::_unsafe_view",
+            |a, results| {
+                results
+                    .push(ops::_unsafe_view(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _UnsafeViewOutFn = fn(
@@ -123,52 +156,68 @@ pub mod op {
     pub static _UNSAFE_VIEW_OUT: Op<_UnsafeViewOutFn> = Op::new(OpInfo {
         name: "aten::_unsafe_view.out",
         schema: "_unsafe_view.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_unsafe_view")?;
-            stack
-                .push(
-                    ops::_unsafe_view_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_unsafe_view",
+            |a, results| {
+                results
+                    .push(
+                        ops::_unsafe_view_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, DType) -> Result<Tensor>;
     pub static VIEW_DTYPE: Op<ViewDtypeFn> = Op::new(OpInfo {
         name: "aten::view.dtype",
         schema: "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::view")?;
-            stack.push(ops::view_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::view",
+            |a, results| {
+                results.push(ops::view_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ViewAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static VIEW_AS: Op<ViewAsFn> = Op::new(OpInfo {
         name: "aten::view_as",
         schema: "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::view_as")?;
-            stack.push(ops::view_as(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::view_as",
+            |a, results| {
+                results.push(ops::view_as(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReshapeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static RESHAPE: Op<ReshapeFn> = Op::new(OpInfo {
         name: "aten::reshape",
         schema: "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reshape")?;
-            stack.push(ops::reshape(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reshape",
+            |a, results| {
+                results.push(ops::reshape(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _ReshapeAliasFn = fn(
@@ -180,141 +229,196 @@ pub mod op {
     pub static _RESHAPE_ALIAS: Op<_ReshapeAliasFn> = Op::new(OpInfo {
         name: "aten::_reshape_alias",
         schema: "_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_reshape_alias")?;
-            stack
-                .push(
-                    ops::_reshape_alias(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_reshape_alias",
+            |a, results| {
+                results
+                    .push(
+                        ops::_reshape_alias(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ReshapeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static RESHAPE_AS: Op<ReshapeAsFn> = Op::new(OpInfo {
         name: "aten::reshape_as",
         schema: "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::reshape_as")?;
-            stack.push(ops::reshape_as(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::reshape_as",
+            |a, results| {
+                results.push(ops::reshape_as(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type ExpandFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
     pub static EXPAND: Op<ExpandFn> = Op::new(OpInfo {
         name: "aten::expand",
         schema: "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::expand")?;
-            stack
-                .push(ops::expand(a.tensor(0)?, &a.int_list(1, 0)?, a.bool(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::expand",
+            |a, results| {
+                results
+                    .push(
+                        ops::expand(a.tensor(0)?, &a.int_list(1, 0)?, a.bool(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ExpandAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
     pub static EXPAND_AS: Op<ExpandAsFn> = Op::new(OpInfo {
         name: "aten::expand_as",
         schema: "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::expand_as")?;
-            stack.push(ops::expand_as(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::expand_as",
+            |a, results| {
+                results.push(ops::expand_as(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type PermuteFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static PERMUTE: Op<PermuteFn> = Op::new(OpInfo {
         name: "aten::permute",
         schema: "permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::permute")?;
-            stack.push(ops::permute(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::permute",
+            |a, results| {
+                results.push(ops::permute(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type TransposeIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static TRANSPOSE_INT: Op<TransposeIntFn> = Op::new(OpInfo {
         name: "aten::transpose.int",
         schema: "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::transpose")?;
-            stack.push(ops::transpose_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::transpose",
+            |a, results| {
+                results
+                    .push(
+                        ops::transpose_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type TFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static T: Op<TFn> = Op::new(OpInfo {
         name: "aten::t",
         schema: "t(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::t")?;
-            stack.push(ops::t(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::t",
+            |a, results| {
+                results.push(ops::t(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SqueezeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SQUEEZE: Op<SqueezeFn> = Op::new(OpInfo {
         name: "aten::squeeze",
         schema: "squeeze(Tensor(a) self) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::squeeze")?;
-            stack.push(ops::squeeze(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::squeeze",
+            |a, results| {
+                results.push(ops::squeeze(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SqueezeDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static SQUEEZE_DIM: Op<SqueezeDimFn> = Op::new(OpInfo {
         name: "aten::squeeze.dim",
         schema: "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze")?;
-            stack.push(ops::squeeze_dim(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze",
+            |a, results| {
+                results.push(ops::squeeze_dim(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SqueezeDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static SQUEEZE_DIMS: Op<SqueezeDimsFn> = Op::new(OpInfo {
         name: "aten::squeeze.dims",
         schema: "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze")?;
-            stack.push(ops::squeeze_dims(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze",
+            |a, results| {
+                results
+                    .push(ops::squeeze_dims(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type UnsqueezeFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static UNSQUEEZE: Op<UnsqueezeFn> = Op::new(OpInfo {
         name: "aten::unsqueeze",
         schema: "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::unsqueeze")?;
-            stack.push(ops::unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::unsqueeze",
+            |a, results| {
+                results.push(ops::unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SelectIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static SELECT_INT: Op<SelectIntFn> = Op::new(OpInfo {
         name: "aten::select.int",
         schema: "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::select")?;
-            stack.push(ops::select_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::select",
+            |a, results| {
+                results
+                    .push(ops::select_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SliceFn = fn(
@@ -328,35 +432,44 @@ pub mod op {
     pub static SLICE: Op<SliceFn> = Op::new(OpInfo {
         name: "aten::slice.Tensor",
         schema: "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::slice")?;
-            stack
-                .push(
-                    ops::slice(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::slice",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NarrowFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
     pub static NARROW: Op<NarrowFn> = Op::new(OpInfo {
         name: "aten::narrow",
         schema: "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::narrow")?;
-            stack
-                .push(
-                    ops::narrow(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::narrow",
+            |a, results| {
+                results
+                    .push(
+                        ops::narrow(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type NarrowTensorFn = fn(
@@ -369,26 +482,39 @@ pub mod op {
     pub static NARROW_TENSOR: Op<NarrowTensorFn> = Op::new(OpInfo {
         name: "aten::narrow.Tensor",
         schema: "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::narrow")?;
-            stack
-                .push(
-                    ops::narrow_tensor(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::narrow",
+            |a, results| {
+                results
+                    .push(
+                        ops::narrow_tensor(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.tensor(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SplitFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
     pub static SPLIT: Op<SplitFn> = Op::new(OpInfo {
         name: "aten::split.Tensor",
         schema: "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::split")?;
-            stack.push(ops::split(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::split",
+            |a, results| {
+                results.push(ops::split(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SplitWithSizesFn = fn(
@@ -400,37 +526,53 @@ pub mod op {
     pub static SPLIT_WITH_SIZES: Op<SplitWithSizesFn> = Op::new(OpInfo {
         name: "aten::split_with_sizes",
         schema: "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::split_with_sizes")?;
-            stack
-                .push(
-                    ops::split_with_sizes(a.tensor(0)?, &a.int_list(1, 0)?, a.int(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::split_with_sizes",
+            |a, results| {
+                results
+                    .push(
+                        ops::split_with_sizes(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type ChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
     pub static CHUNK: Op<ChunkFn> = Op::new(OpInfo {
         name: "aten::chunk",
         schema: "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::chunk")?;
-            stack.push(ops::chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::chunk",
+            |a, results| {
+                results.push(ops::chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
     pub static UNBIND_INT: Op<UnbindIntFn> = Op::new(OpInfo {
         name: "aten::unbind.int",
         schema: "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::unbind")?;
-            stack.push(ops::unbind_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::unbind",
+            |a, results| {
+                results.push(ops::unbind_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type FlattenUsingIntsFn = fn(
@@ -442,91 +584,124 @@ pub mod op {
     pub static FLATTEN_USING_INTS: Op<FlattenUsingIntsFn> = Op::new(OpInfo {
         name: "aten::flatten.using_ints",
         schema: "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::flatten")?;
-            stack
-                .push(
-                    ops::flatten_using_ints(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::flatten",
+            |a, results| {
+                results
+                    .push(
+                        ops::flatten_using_ints(a.tensor(0)?, a.int(1)?, a.int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SizeIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
     pub static SIZE_INT: Op<SizeIntFn> = Op::new(OpInfo {
         name: "aten::size.int",
         schema: "size.int(Tensor self, int dim) -> int",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::size")?;
-            stack.push(ops::size_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::size",
+            |a, results| {
+                results.push(ops::size_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type StrideIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
     pub static STRIDE_INT: Op<StrideIntFn> = Op::new(OpInfo {
         name: "aten::stride.int",
         schema: "stride.int(Tensor self, int dim) -> int",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::stride")?;
-            stack.push(ops::stride_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::stride",
+            |a, results| {
+                results.push(ops::stride_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SymSizeIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
     pub static SYM_SIZE_INT: Op<SymSizeIntFn> = Op::new(OpInfo {
         name: "aten::sym_size.int",
         schema: "sym_size.int(Tensor self, int dim) -> SymInt",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sym_size")?;
-            stack.push(ops::sym_size_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sym_size",
+            |a, results| {
+                results.push(ops::sym_size_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SymStrideIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<i64>;
     pub static SYM_STRIDE_INT: Op<SymStrideIntFn> = Op::new(OpInfo {
         name: "aten::sym_stride.int",
         schema: "sym_stride.int(Tensor self, int dim) -> SymInt",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::sym_stride")?;
-            stack.push(ops::sym_stride_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::sym_stride",
+            |a, results| {
+                results.push(ops::sym_stride_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type NumelFn = fn(DispatchKeySet, &Tensor) -> Result<i64>;
     pub static NUMEL: Op<NumelFn> = Op::new(OpInfo {
         name: "aten::numel",
         schema: "numel(Tensor self) -> int",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::numel")?;
-            stack.push(ops::numel(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::numel",
+            |a, results| {
+                results.push(ops::numel(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SymNumelFn = fn(DispatchKeySet, &Tensor) -> Result<i64>;
     pub static SYM_NUMEL: Op<SymNumelFn> = Op::new(OpInfo {
         name: "aten::sym_numel",
         schema: "sym_numel(Tensor self) -> SymInt",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::sym_numel")?;
-            stack.push(ops::sym_numel(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::sym_numel",
+            |a, results| {
+                results.push(ops::sym_numel(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type DetachFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static DETACH_: Op<DetachFn_> = Op::new(OpInfo {
         name: "aten::detach_",
         schema: "detach_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::detach_")?;
-            stack.push(ops::detach_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::detach_",
+            |a, results| {
+                results.push(ops::detach_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type AsStridedFn_ = fn(
@@ -539,86 +714,116 @@ pub mod op {
     pub static AS_STRIDED_: Op<AsStridedFn_> = Op::new(OpInfo {
         name: "aten::as_strided_",
         schema: "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::as_strided_")?;
-            stack
-                .push(
-                    ops::as_strided_(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::as_strided_",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided_(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type TFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static T_: Op<TFn_> = Op::new(OpInfo {
         name: "aten::t_",
         schema: "t_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::t_")?;
-            stack.push(ops::t_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::t_",
+            |a, results| {
+                results.push(ops::t_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type TransposeFn_ = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()>;
     pub static TRANSPOSE_: Op<TransposeFn_> = Op::new(OpInfo {
         name: "aten::transpose_",
         schema: "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::transpose_")?;
-            stack.push(ops::transpose_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::transpose_",
+            |a, results| {
+                results
+                    .push(ops::transpose_(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type SqueezeFn_ = fn(DispatchKeySet, &Tensor) -> Result<()>;
     pub static SQUEEZE_: Op<SqueezeFn_> = Op::new(OpInfo {
         name: "aten::squeeze_",
         schema: "squeeze_(Tensor(a!) self) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::squeeze_")?;
-            stack.push(ops::squeeze_(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::squeeze_",
+            |a, results| {
+                results.push(ops::squeeze_(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type SqueezeDimFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static SQUEEZE_DIM_: Op<SqueezeDimFn_> = Op::new(OpInfo {
         name: "aten::squeeze_.dim",
         schema: "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze_")?;
-            stack.push(ops::squeeze_dim_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze_",
+            |a, results| {
+                results.push(ops::squeeze_dim_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type SqueezeDimsFn_ = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<()>;
     pub static SQUEEZE_DIMS_: Op<SqueezeDimsFn_> = Op::new(OpInfo {
         name: "aten::squeeze_.dims",
         schema: "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze_")?;
-            stack.push(ops::squeeze_dims_(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze_",
+            |a, results| {
+                results
+                    .push(ops::squeeze_dims_(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
     pub type UnsqueezeFn_ = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
     pub static UNSQUEEZE_: Op<UnsqueezeFn_> = Op::new(OpInfo {
         name: "aten::unsqueeze_",
         schema: "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::unsqueeze_")?;
-            stack.push(ops::unsqueeze_(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::unsqueeze_",
+            |a, results| {
+                results.push(ops::unsqueeze_(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["inplace_view"],
     });
 }

@@ -15,22 +15,30 @@ pub mod op {
     pub static ALIAS_COPY: Op<AliasCopyFn> = Op::new(OpInfo {
         name: "aten::alias_copy",
         schema: "alias_copy(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::alias_copy")?;
-            stack.push(ops::alias_copy(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::alias_copy",
+            |a, results| {
+                results.push(ops::alias_copy(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type AliasCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static ALIAS_COPY_OUT: Op<AliasCopyOutFn> = Op::new(OpInfo {
         name: "aten::alias_copy.out",
         schema: "alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::alias_copy")?;
-            stack.push(ops::alias_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::alias_copy",
+            |a, results| {
+                results.push(ops::alias_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type AsStridedCopyFn = fn(
@@ -43,20 +51,24 @@ pub mod op {
     pub static AS_STRIDED_COPY: Op<AsStridedCopyFn> = Op::new(OpInfo {
         name: "aten::as_strided_copy",
         schema: "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::as_strided_copy")?;
-            stack
-                .push(
-                    ops::as_strided_copy(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::as_strided_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided_copy(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type AsStridedCopyOutFn = fn(
@@ -70,21 +82,25 @@ pub mod op {
     pub static AS_STRIDED_COPY_OUT: Op<AsStridedCopyOutFn> = Op::new(OpInfo {
         name: "aten::as_strided_copy.out",
         schema: "as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::as_strided_copy")?;
-            stack
-                .push(
-                    ops::as_strided_copy_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            &a.int_list(2, 0)?,
-                            a.opt_int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::as_strided_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided_copy_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                &a.int_list(2, 0)?,
+                                a.opt_int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type DiagonalCopyFn = fn(
@@ -97,15 +113,24 @@ pub mod op {
     pub static DIAGONAL_COPY: Op<DiagonalCopyFn> = Op::new(OpInfo {
         name: "aten::diagonal_copy",
         schema: "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::diagonal_copy")?;
-            stack
-                .push(
-                    ops::diagonal_copy(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::diagonal_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_copy(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type DiagonalCopyOutFn = fn(
@@ -119,36 +144,44 @@ pub mod op {
     pub static DIAGONAL_COPY_OUT: Op<DiagonalCopyOutFn> = Op::new(OpInfo {
         name: "aten::diagonal_copy.out",
         schema: "diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::diagonal_copy")?;
-            stack
-                .push(
-                    ops::diagonal_copy_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::diagonal_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::diagonal_copy_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ExpandCopyFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
     pub static EXPAND_COPY: Op<ExpandCopyFn> = Op::new(OpInfo {
         name: "aten::expand_copy",
         schema: "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::expand_copy")?;
-            stack
-                .push(
-                    ops::expand_copy(a.tensor(0)?, &a.int_list(1, 0)?, a.bool(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::expand_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::expand_copy(a.tensor(0)?, &a.int_list(1, 0)?, a.bool(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ExpandCopyOutFn = fn(
@@ -161,31 +194,40 @@ pub mod op {
     pub static EXPAND_COPY_OUT: Op<ExpandCopyOutFn> = Op::new(OpInfo {
         name: "aten::expand_copy.out",
         schema: "expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::expand_copy")?;
-            stack
-                .push(
-                    ops::expand_copy_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.bool(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::expand_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::expand_copy_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.bool(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type PermuteCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static PERMUTE_COPY: Op<PermuteCopyFn> = Op::new(OpInfo {
         name: "aten::permute_copy",
         schema: "permute_copy(Tensor self, int[] dims) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::permute_copy")?;
-            stack.push(ops::permute_copy(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::permute_copy",
+            |a, results| {
+                results
+                    .push(ops::permute_copy(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type PermuteCopyOutFn = fn(
@@ -197,30 +239,41 @@ pub mod op {
     pub static PERMUTE_COPY_OUT: Op<PermuteCopyOutFn> = Op::new(OpInfo {
         name: "aten::permute_copy.out",
         schema: "permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::permute_copy")?;
-            stack
-                .push(
-                    ops::permute_copy_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::permute_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::permute_copy_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SelectCopyIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
     pub static SELECT_COPY_INT: Op<SelectCopyIntFn> = Op::new(OpInfo {
         name: "aten::select_copy.int",
         schema: "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::select_copy")?;
-            stack.push(ops::select_copy_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::select_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_copy_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SelectCopyIntOutFn = fn(
@@ -233,20 +286,24 @@ pub mod op {
     pub static SELECT_COPY_INT_OUT: Op<SelectCopyIntOutFn> = Op::new(OpInfo {
         name: "aten::select_copy.int_out",
         schema: "select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::select_copy")?;
-            stack
-                .push(
-                    ops::select_copy_int_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::select_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_copy_int_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SliceCopyFn = fn(
@@ -260,21 +317,25 @@ pub mod op {
     pub static SLICE_COPY: Op<SliceCopyFn> = Op::new(OpInfo {
         name: "aten::slice_copy.Tensor",
         schema: "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::slice_copy")?;
-            stack
-                .push(
-                    ops::slice_copy(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::slice_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_copy(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SliceCopyTensorOutFn = fn(
@@ -289,33 +350,42 @@ pub mod op {
     pub static SLICE_COPY_TENSOR_OUT: Op<SliceCopyTensorOutFn> = Op::new(OpInfo {
         name: "aten::slice_copy.Tensor_out",
         schema: "slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::slice_copy")?;
-            stack
-                .push(
-                    ops::slice_copy_tensor_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.opt_int(2)?,
-                            a.opt_int(3)?,
-                            a.int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::slice_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_copy_tensor_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.opt_int(2)?,
+                                a.opt_int(3)?,
+                                a.int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SplitCopyFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
     pub static SPLIT_COPY: Op<SplitCopyFn> = Op::new(OpInfo {
         name: "aten::split_copy.Tensor",
         schema: "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::split_copy")?;
-            stack.push(ops::split_copy(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::split_copy",
+            |a, results| {
+                results
+                    .push(ops::split_copy(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SplitCopyTensorOutFn = fn(
@@ -328,16 +398,20 @@ pub mod op {
     pub static SPLIT_COPY_TENSOR_OUT: Op<SplitCopyTensorOutFn> = Op::new(OpInfo {
         name: "aten::split_copy.Tensor_out",
         schema: "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::split_copy")?;
-            ops::split_copy_tensor_out(
-                a.tensor(0)?,
-                a.int(1)?,
-                a.int(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::split_copy",
+            |a, _| {
+                ops::split_copy_tensor_out(
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SplitWithSizesCopyFn = fn(
@@ -349,19 +423,23 @@ pub mod op {
     pub static SPLIT_WITH_SIZES_COPY: Op<SplitWithSizesCopyFn> = Op::new(OpInfo {
         name: "aten::split_with_sizes_copy",
         schema: "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::split_with_sizes_copy")?;
-            stack
-                .push(
-                    ops::split_with_sizes_copy(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::split_with_sizes_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::split_with_sizes_copy(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SplitWithSizesCopyOutFn = fn(
@@ -374,49 +452,65 @@ pub mod op {
     pub static SPLIT_WITH_SIZES_COPY_OUT: Op<SplitWithSizesCopyOutFn> = Op::new(OpInfo {
         name: "aten::split_with_sizes_copy.out",
         schema: "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::split_with_sizes_copy")?;
-            ops::split_with_sizes_copy_out(
-                a.tensor(0)?,
-                &a.int_list(1, 0)?,
-                a.int(2)?,
-                &a.tensor_list(3)?,
-            )?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::split_with_sizes_copy",
+            |a, _| {
+                ops::split_with_sizes_copy_out(
+                    a.tensor(0)?,
+                    &a.int_list(1, 0)?,
+                    a.int(2)?,
+                    &a.tensor_list(3)?,
+                )?;
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static SQUEEZE_COPY: Op<SqueezeCopyFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy",
         schema: "squeeze_copy(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::squeeze_copy")?;
-            stack.push(ops::squeeze_copy(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::squeeze_copy",
+            |a, results| {
+                results.push(ops::squeeze_copy(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static SQUEEZE_COPY_OUT: Op<SqueezeCopyOutFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy.out",
         schema: "squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze_copy")?;
-            stack.push(ops::squeeze_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze_copy",
+            |a, results| {
+                results.push(ops::squeeze_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static SQUEEZE_COPY_DIM: Op<SqueezeCopyDimFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy.dim",
         schema: "squeeze_copy.dim(Tensor self, int dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze_copy")?;
-            stack.push(ops::squeeze_copy_dim(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze_copy",
+            |a, results| {
+                results.push(ops::squeeze_copy_dim(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyDimOutFn = fn(
@@ -428,26 +522,37 @@ pub mod op {
     pub static SQUEEZE_COPY_DIM_OUT: Op<SqueezeCopyDimOutFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy.dim_out",
         schema: "squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::squeeze_copy")?;
-            stack
-                .push(
-                    ops::squeeze_copy_dim_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::squeeze_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::squeeze_copy_dim_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static SQUEEZE_COPY_DIMS: Op<SqueezeCopyDimsFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy.dims",
         schema: "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::squeeze_copy")?;
-            stack.push(ops::squeeze_copy_dims(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::squeeze_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::squeeze_copy_dims(a.tensor(0)?, &a.int_list(1, 0)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SqueezeCopyDimsOutFn = fn(
@@ -459,41 +564,53 @@ pub mod op {
     pub static SQUEEZE_COPY_DIMS_OUT: Op<SqueezeCopyDimsOutFn> = Op::new(OpInfo {
         name: "aten::squeeze_copy.dims_out",
         schema: "squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::squeeze_copy")?;
-            stack
-                .push(
-                    ops::squeeze_copy_dims_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::squeeze_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::squeeze_copy_dims_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type TCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static T_COPY: Op<TCopyFn> = Op::new(OpInfo {
         name: "aten::t_copy",
         schema: "t_copy(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::t_copy")?;
-            stack.push(ops::t_copy(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::t_copy",
+            |a, results| {
+                results.push(ops::t_copy(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type TCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static T_COPY_OUT: Op<TCopyOutFn> = Op::new(OpInfo {
         name: "aten::t_copy.out",
         schema: "t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::t_copy")?;
-            stack.push(ops::t_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::t_copy",
+            |a, results| {
+                results.push(ops::t_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type TransposeCopyIntFn = fn(
@@ -505,14 +622,19 @@ pub mod op {
     pub static TRANSPOSE_COPY_INT: Op<TransposeCopyIntFn> = Op::new(OpInfo {
         name: "aten::transpose_copy.int",
         schema: "transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::transpose_copy")?;
-            stack
-                .push(
-                    ops::transpose_copy_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::transpose_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::transpose_copy_int(a.tensor(0)?, a.int(1)?, a.int(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type TransposeCopyIntOutFn = fn(
@@ -525,31 +647,39 @@ pub mod op {
     pub static TRANSPOSE_COPY_INT_OUT: Op<TransposeCopyIntOutFn> = Op::new(OpInfo {
         name: "aten::transpose_copy.int_out",
         schema: "transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::transpose_copy")?;
-            stack
-                .push(
-                    ops::transpose_copy_int_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::transpose_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::transpose_copy_int_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnsqueezeCopyFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
     pub static UNSQUEEZE_COPY: Op<UnsqueezeCopyFn> = Op::new(OpInfo {
         name: "aten::unsqueeze_copy",
         schema: "unsqueeze_copy(Tensor self, int dim) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::unsqueeze_copy")?;
-            stack.push(ops::unsqueeze_copy(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::unsqueeze_copy",
+            |a, results| {
+                results.push(ops::unsqueeze_copy(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnsqueezeCopyOutFn = fn(
@@ -561,26 +691,34 @@ pub mod op {
     pub static UNSQUEEZE_COPY_OUT: Op<UnsqueezeCopyOutFn> = Op::new(OpInfo {
         name: "aten::unsqueeze_copy.out",
         schema: "unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unsqueeze_copy")?;
-            stack
-                .push(
-                    ops::unsqueeze_copy_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unsqueeze_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::unsqueeze_copy_out(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnbindCopyIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
     pub static UNBIND_COPY_INT: Op<UnbindCopyIntFn> = Op::new(OpInfo {
         name: "aten::unbind_copy.int",
         schema: "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::unbind_copy")?;
-            stack.push(ops::unbind_copy_int(a.tensor(0)?, a.int(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::unbind_copy",
+            |a, results| {
+                results.push(ops::unbind_copy_int(a.tensor(0)?, a.int(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnbindCopyIntOutFn = fn(
@@ -592,52 +730,72 @@ pub mod op {
     pub static UNBIND_COPY_INT_OUT: Op<UnbindCopyIntOutFn> = Op::new(OpInfo {
         name: "aten::unbind_copy.int_out",
         schema: "unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::unbind_copy")?;
-            ops::unbind_copy_int_out(a.tensor(0)?, a.int(1)?, &a.tensor_list(2)?)?;
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::unbind_copy",
+            |a, _| {
+                ops::unbind_copy_int_out(a.tensor(0)?, a.int(1)?, &a.tensor_list(2)?)?;
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ViewCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
     pub static VIEW_COPY: Op<ViewCopyFn> = Op::new(OpInfo {
         name: "aten::view_copy",
         schema: "view_copy(Tensor self, SymInt[] size) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::view_copy")?;
-            stack.push(ops::view_copy(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::view_copy",
+            |a, results| {
+                results.push(ops::view_copy(a.tensor(0)?, &a.int_list(1, 0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ViewCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
     pub static VIEW_COPY_OUT: Op<ViewCopyOutFn> = Op::new(OpInfo {
         name: "aten::view_copy.out",
         schema: "view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::view_copy")?;
-            stack
-                .push(
-                    ops::view_copy_out(a.tensor(0)?, &a.int_list(1, 0)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::view_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::view_copy_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnfoldCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
     pub static UNFOLD_COPY: Op<UnfoldCopyFn> = Op::new(OpInfo {
         name: "aten::unfold_copy",
         schema: "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::unfold_copy")?;
-            stack
-                .push(
-                    ops::unfold_copy(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::unfold_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::unfold_copy(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type UnfoldCopyOutFn = fn(
@@ -651,54 +809,70 @@ pub mod op {
     pub static UNFOLD_COPY_OUT: Op<UnfoldCopyOutFn> = Op::new(OpInfo {
         name: "aten::unfold_copy.out",
         schema: "unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::unfold_copy")?;
-            stack
-                .push(
-                    ops::unfold_copy_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::unfold_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::unfold_copy_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type DetachCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
     pub static DETACH_COPY: Op<DetachCopyFn> = Op::new(OpInfo {
         name: "aten::detach_copy",
         schema: "detach_copy(Tensor self) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 1, "aten::detach_copy")?;
-            stack.push(ops::detach_copy(a.tensor(0)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            1,
+            "aten::detach_copy",
+            |a, results| {
+                results.push(ops::detach_copy(a.tensor(0)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type DetachCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
     pub static DETACH_COPY_OUT: Op<DetachCopyOutFn> = Op::new(OpInfo {
         name: "aten::detach_copy.out",
         schema: "detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::detach_copy")?;
-            stack.push(ops::detach_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::detach_copy",
+            |a, results| {
+                results.push(ops::detach_copy_out(a.tensor(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ViewCopyDtypeFn = fn(DispatchKeySet, &Tensor, DType) -> Result<Tensor>;
     pub static VIEW_COPY_DTYPE: Op<ViewCopyDtypeFn> = Op::new(OpInfo {
         name: "aten::view_copy.dtype",
         schema: "view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::view_copy")?;
-            stack.push(ops::view_copy_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::view_copy",
+            |a, results| {
+                results.push(ops::view_copy_dtype(a.tensor(0)?, a.dtype(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type ViewCopyDtypeOutFn = fn(
@@ -710,30 +884,42 @@ pub mod op {
     pub static VIEW_COPY_DTYPE_OUT: Op<ViewCopyDtypeOutFn> = Op::new(OpInfo {
         name: "aten::view_copy.dtype_out",
         schema: "view_copy.dtype_out(Tensor self, ScalarType dtype, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::view_copy")?;
-            stack
-                .push(
-                    ops::view_copy_dtype_out(a.tensor(0)?, a.dtype(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::view_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::view_copy_dtype_out(
+                                a.tensor(0)?,
+                                a.dtype(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type NarrowCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
     pub static NARROW_COPY: Op<NarrowCopyFn> = Op::new(OpInfo {
         name: "aten::narrow_copy",
         schema: "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::narrow_copy")?;
-            stack
-                .push(
-                    ops::narrow_copy(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::narrow_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::narrow_copy(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type NarrowCopyOutFn = fn(
@@ -747,21 +933,25 @@ pub mod op {
     pub static NARROW_COPY_OUT: Op<NarrowCopyOutFn> = Op::new(OpInfo {
         name: "aten::narrow_copy.out",
         schema: "narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::narrow_copy")?;
-            stack
-                .push(
-                    ops::narrow_copy_out(
-                            a.tensor(0)?,
-                            a.int(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::narrow_copy",
+            |a, results| {
+                results
+                    .push(
+                        ops::narrow_copy_out(
+                                a.tensor(0)?,
+                                a.int(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SliceScatterFn = fn(
@@ -776,22 +966,26 @@ pub mod op {
     pub static SLICE_SCATTER: Op<SliceScatterFn> = Op::new(OpInfo {
         name: "aten::slice_scatter",
         schema: "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::slice_scatter")?;
-            stack
-                .push(
-                    ops::slice_scatter(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.opt_int(3)?,
-                            a.opt_int(4)?,
-                            a.int(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::slice_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_scatter(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.opt_int(3)?,
+                                a.opt_int(4)?,
+                                a.int(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core", "view_copy"],
     });
     pub type SliceScatterOutFn = fn(
@@ -807,23 +1001,27 @@ pub mod op {
     pub static SLICE_SCATTER_OUT: Op<SliceScatterOutFn> = Op::new(OpInfo {
         name: "aten::slice_scatter.out",
         schema: "slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::slice_scatter")?;
-            stack
-                .push(
-                    ops::slice_scatter_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.opt_int(3)?,
-                            a.opt_int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::slice_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_scatter_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.opt_int(3)?,
+                                a.opt_int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["view_copy"],
     });
     pub type SelectScatterFn = fn(
@@ -836,20 +1034,24 @@ pub mod op {
     pub static SELECT_SCATTER: Op<SelectScatterFn> = Op::new(OpInfo {
         name: "aten::select_scatter",
         schema: "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::select_scatter")?;
-            stack
-                .push(
-                    ops::select_scatter(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::select_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_scatter(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &["core"],
     });
     pub type SelectScatterOutFn = fn(
@@ -863,21 +1065,25 @@ pub mod op {
     pub static SELECT_SCATTER_OUT: Op<SelectScatterOutFn> = Op::new(OpInfo {
         name: "aten::select_scatter.out",
         schema: "select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::select_scatter")?;
-            stack
-                .push(
-                    ops::select_scatter_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::select_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_scatter_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AsStridedScatterFn = fn(
@@ -891,21 +1097,25 @@ pub mod op {
     pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(OpInfo {
         name: "aten::as_strided_scatter",
         schema: "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::as_strided_scatter")?;
-            stack
-                .push(
-                    ops::as_strided_scatter(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                            &a.int_list(3, 0)?,
-                            a.opt_int(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::as_strided_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided_scatter(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                                &a.int_list(3, 0)?,
+                                a.opt_int(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type AsStridedScatterOutFn = fn(
@@ -920,22 +1130,26 @@ pub mod op {
     pub static AS_STRIDED_SCATTER_OUT: Op<AsStridedScatterOutFn> = Op::new(OpInfo {
         name: "aten::as_strided_scatter.out",
         schema: "as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::as_strided_scatter")?;
-            stack
-                .push(
-                    ops::as_strided_scatter_out(
-                            a.tensor(0)?,
-                            a.tensor(1)?,
-                            &a.int_list(2, 0)?,
-                            &a.int_list(3, 0)?,
-                            a.opt_int(4)?,
-                            a.tensor(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::as_strided_scatter",
+            |a, results| {
+                results
+                    .push(
+                        ops::as_strided_scatter_out(
+                                a.tensor(0)?,
+                                a.tensor(1)?,
+                                &a.int_list(2, 0)?,
+                                &a.int_list(3, 0)?,
+                                a.opt_int(4)?,
+                                a.tensor(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SelectBackwardFn = fn(
@@ -948,20 +1162,24 @@ pub mod op {
     pub static SELECT_BACKWARD: Op<SelectBackwardFn> = Op::new(OpInfo {
         name: "aten::select_backward",
         schema: "select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::select_backward")?;
-            stack
-                .push(
-                    ops::select_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::select_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SelectBackwardOutFn = fn(
@@ -975,21 +1193,25 @@ pub mod op {
     pub static SELECT_BACKWARD_OUT: Op<SelectBackwardOutFn> = Op::new(OpInfo {
         name: "aten::select_backward.out",
         schema: "select_backward.out(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::select_backward")?;
-            stack
-                .push(
-                    ops::select_backward_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::select_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::select_backward_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SliceBackwardFn = fn(
@@ -1004,22 +1226,26 @@ pub mod op {
     pub static SLICE_BACKWARD: Op<SliceBackwardFn> = Op::new(OpInfo {
         name: "aten::slice_backward",
         schema: "slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::slice_backward")?;
-            stack
-                .push(
-                    ops::slice_backward(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::slice_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_backward(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type SliceBackwardOutFn = fn(
@@ -1035,23 +1261,27 @@ pub mod op {
     pub static SLICE_BACKWARD_OUT: Op<SliceBackwardOutFn> = Op::new(OpInfo {
         name: "aten::slice_backward.out",
         schema: "slice_backward.out(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::slice_backward")?;
-            stack
-                .push(
-                    ops::slice_backward_out(
-                            a.tensor(0)?,
-                            &a.int_list(1, 0)?,
-                            a.int(2)?,
-                            a.int(3)?,
-                            a.int(4)?,
-                            a.int(5)?,
-                            a.tensor(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::slice_backward",
+            |a, results| {
+                results
+                    .push(
+                        ops::slice_backward_out(
+                                a.tensor(0)?,
+                                &a.int_list(1, 0)?,
+                                a.int(2)?,
+                                a.int(3)?,
+                                a.int(4)?,
+                                a.int(5)?,
+                                a.tensor(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -15,22 +15,36 @@ pub mod op {
     pub static NORM_EXCEPT_DIM: Op<NormExceptDimFn> = Op::new(OpInfo {
         name: "aten::norm_except_dim",
         schema: "norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::norm_except_dim")?;
-            stack.push(ops::norm_except_dim(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::norm_except_dim",
+            |a, results| {
+                results
+                    .push(
+                        ops::norm_except_dim(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _WeightNormFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
     pub static _WEIGHT_NORM: Op<_WeightNormFn> = Op::new(OpInfo {
         name: "aten::_weight_norm",
         schema: "_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_weight_norm")?;
-            stack.push(ops::_weight_norm(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_weight_norm",
+            |a, results| {
+                results
+                    .push(
+                        ops::_weight_norm(a.tensor(0)?, a.tensor(1)?, a.int(2)?)?.into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _WeightNormInterfaceFn = fn(
@@ -42,17 +56,21 @@ pub mod op {
     pub static _WEIGHT_NORM_INTERFACE: Op<_WeightNormInterfaceFn> = Op::new(OpInfo {
         name: "aten::_weight_norm_interface",
         schema: "_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::_weight_norm_interface")?;
-            let (r0, r1) = ops::_weight_norm_interface(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int(2)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::_weight_norm_interface",
+            |a, results| {
+                let (r0, r1) = ops::_weight_norm_interface(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type _WeightNormInterfaceOutFn = fn(
@@ -66,19 +84,23 @@ pub mod op {
     pub static _WEIGHT_NORM_INTERFACE_OUT: Op<_WeightNormInterfaceOutFn> = Op::new(OpInfo {
         name: "aten::_weight_norm_interface.out",
         schema: "_weight_norm_interface.out(Tensor v, Tensor g, int dim=0, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::_weight_norm_interface")?;
-            let (r0, r1) = ops::_weight_norm_interface_out(
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.int(2)?,
-                a.tensor(3)?,
-                a.tensor(4)?,
-            )?;
-            stack.push(r0.into());
-            stack.push(r1.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::_weight_norm_interface",
+            |a, results| {
+                let (r0, r1) = ops::_weight_norm_interface_out(
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                )?;
+                results.push(r0.into());
+                results.push(r1.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

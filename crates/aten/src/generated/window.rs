@@ -22,32 +22,40 @@ pub mod op {
     pub static BARTLETT_WINDOW: Op<BartlettWindowFn> = Op::new(OpInfo {
         name: "aten::bartlett_window",
         schema: "bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::bartlett_window")?;
-            stack
-                .push(
-                    ops::bartlett_window(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::bartlett_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::bartlett_window(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BartlettWindowOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static BARTLETT_WINDOW_OUT: Op<BartlettWindowOutFn> = Op::new(OpInfo {
         name: "aten::bartlett_window.out",
         schema: "bartlett_window.out(int window_length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::bartlett_window")?;
-            stack.push(ops::bartlett_window_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::bartlett_window",
+            |a, results| {
+                results.push(ops::bartlett_window_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BartlettWindowPeriodicFn = fn(
@@ -62,22 +70,26 @@ pub mod op {
     pub static BARTLETT_WINDOW_PERIODIC: Op<BartlettWindowPeriodicFn> = Op::new(OpInfo {
         name: "aten::bartlett_window.periodic",
         schema: "bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::bartlett_window")?;
-            stack
-                .push(
-                    ops::bartlett_window_periodic(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::bartlett_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::bartlett_window_periodic(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BartlettWindowPeriodicOutFn = fn(
@@ -89,19 +101,23 @@ pub mod op {
     pub static BARTLETT_WINDOW_PERIODIC_OUT: Op<BartlettWindowPeriodicOutFn> = Op::new(OpInfo {
         name: "aten::bartlett_window.periodic_out",
         schema: "bartlett_window.periodic_out(int window_length, bool periodic, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::bartlett_window")?;
-            stack
-                .push(
-                    ops::bartlett_window_periodic_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::bartlett_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::bartlett_window_periodic_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlackmanWindowFn = fn(
@@ -115,32 +131,40 @@ pub mod op {
     pub static BLACKMAN_WINDOW: Op<BlackmanWindowFn> = Op::new(OpInfo {
         name: "aten::blackman_window",
         schema: "blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::blackman_window")?;
-            stack
-                .push(
-                    ops::blackman_window(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::blackman_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::blackman_window(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlackmanWindowOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static BLACKMAN_WINDOW_OUT: Op<BlackmanWindowOutFn> = Op::new(OpInfo {
         name: "aten::blackman_window.out",
         schema: "blackman_window.out(int window_length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::blackman_window")?;
-            stack.push(ops::blackman_window_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::blackman_window",
+            |a, results| {
+                results.push(ops::blackman_window_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlackmanWindowPeriodicFn = fn(
@@ -155,22 +179,26 @@ pub mod op {
     pub static BLACKMAN_WINDOW_PERIODIC: Op<BlackmanWindowPeriodicFn> = Op::new(OpInfo {
         name: "aten::blackman_window.periodic",
         schema: "blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::blackman_window")?;
-            stack
-                .push(
-                    ops::blackman_window_periodic(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::blackman_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::blackman_window_periodic(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type BlackmanWindowPeriodicOutFn = fn(
@@ -182,19 +210,23 @@ pub mod op {
     pub static BLACKMAN_WINDOW_PERIODIC_OUT: Op<BlackmanWindowPeriodicOutFn> = Op::new(OpInfo {
         name: "aten::blackman_window.periodic_out",
         schema: "blackman_window.periodic_out(int window_length, bool periodic, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::blackman_window")?;
-            stack
-                .push(
-                    ops::blackman_window_periodic_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::blackman_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::blackman_window_periodic_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HannWindowFn = fn(
@@ -208,32 +240,40 @@ pub mod op {
     pub static HANN_WINDOW: Op<HannWindowFn> = Op::new(OpInfo {
         name: "aten::hann_window",
         schema: "hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::hann_window")?;
-            stack
-                .push(
-                    ops::hann_window(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::hann_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hann_window(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HannWindowOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static HANN_WINDOW_OUT: Op<HannWindowOutFn> = Op::new(OpInfo {
         name: "aten::hann_window.out",
         schema: "hann_window.out(int window_length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hann_window")?;
-            stack.push(ops::hann_window_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hann_window",
+            |a, results| {
+                results.push(ops::hann_window_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HannWindowPeriodicFn = fn(
@@ -248,22 +288,26 @@ pub mod op {
     pub static HANN_WINDOW_PERIODIC: Op<HannWindowPeriodicFn> = Op::new(OpInfo {
         name: "aten::hann_window.periodic",
         schema: "hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::hann_window")?;
-            stack
-                .push(
-                    ops::hann_window_periodic(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::hann_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hann_window_periodic(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HannWindowPeriodicOutFn = fn(
@@ -275,15 +319,23 @@ pub mod op {
     pub static HANN_WINDOW_PERIODIC_OUT: Op<HannWindowPeriodicOutFn> = Op::new(OpInfo {
         name: "aten::hann_window.periodic_out",
         schema: "hann_window.periodic_out(int window_length, bool periodic, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hann_window")?;
-            stack
-                .push(
-                    ops::hann_window_periodic_out(a.int(0)?, a.bool(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hann_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hann_window_periodic_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowFn = fn(
@@ -297,32 +349,40 @@ pub mod op {
     pub static HAMMING_WINDOW: Op<HammingWindowFn> = Op::new(OpInfo {
         name: "aten::hamming_window",
         schema: "hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static HAMMING_WINDOW_OUT: Op<HammingWindowOutFn> = Op::new(OpInfo {
         name: "aten::hamming_window.out",
         schema: "hamming_window.out(int window_length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::hamming_window")?;
-            stack.push(ops::hamming_window_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::hamming_window",
+            |a, results| {
+                results.push(ops::hamming_window_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicFn = fn(
@@ -337,22 +397,26 @@ pub mod op {
     pub static HAMMING_WINDOW_PERIODIC: Op<HammingWindowPeriodicFn> = Op::new(OpInfo {
         name: "aten::hamming_window.periodic",
         schema: "hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicOutFn = fn(
@@ -364,19 +428,23 @@ pub mod op {
     pub static HAMMING_WINDOW_PERIODIC_OUT: Op<HammingWindowPeriodicOutFn> = Op::new(OpInfo {
         name: "aten::hamming_window.periodic_out",
         schema: "hamming_window.periodic_out(int window_length, bool periodic, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.tensor(2)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicAlphaFn = fn(
@@ -392,23 +460,27 @@ pub mod op {
     pub static HAMMING_WINDOW_PERIODIC_ALPHA: Op<HammingWindowPeriodicAlphaFn> = Op::new(OpInfo {
         name: "aten::hamming_window.periodic_alpha",
         schema: "hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic_alpha(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic_alpha(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicAlphaOutFn = fn(
@@ -421,20 +493,24 @@ pub mod op {
     pub static HAMMING_WINDOW_PERIODIC_ALPHA_OUT: Op<HammingWindowPeriodicAlphaOutFn> = Op::new(OpInfo {
         name: "aten::hamming_window.periodic_alpha_out",
         schema: "hamming_window.periodic_alpha_out(int window_length, bool periodic, float alpha, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic_alpha_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic_alpha_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicAlphaBetaFn = fn(
@@ -453,24 +529,28 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::hamming_window.periodic_alpha_beta",
         schema: "hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 8, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic_alpha_beta(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                            a.opt_dtype(4)?,
-                            a.opt_layout(5)?,
-                            a.opt_device(6)?,
-                            a.opt_bool(7)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            8,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic_alpha_beta(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                                a.opt_dtype(4)?,
+                                a.opt_layout(5)?,
+                                a.opt_device(6)?,
+                                a.opt_bool(7)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type HammingWindowPeriodicAlphaBetaOutFn = fn(
@@ -486,21 +566,25 @@ pub mod op {
     > = Op::new(OpInfo {
         name: "aten::hamming_window.periodic_alpha_beta_out",
         schema: "hamming_window.periodic_alpha_beta_out(int window_length, bool periodic, float alpha, float beta, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::hamming_window")?;
-            stack
-                .push(
-                    ops::hamming_window_periodic_alpha_beta_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.float(3)?,
-                            a.tensor(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::hamming_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::hamming_window_periodic_alpha_beta_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.float(3)?,
+                                a.tensor(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowFn = fn(
@@ -514,32 +598,40 @@ pub mod op {
     pub static KAISER_WINDOW: Op<KaiserWindowFn> = Op::new(OpInfo {
         name: "aten::kaiser_window",
         schema: "kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 5, "aten::kaiser_window")?;
-            stack
-                .push(
-                    ops::kaiser_window(
-                            a.int(0)?,
-                            a.opt_dtype(1)?,
-                            a.opt_layout(2)?,
-                            a.opt_device(3)?,
-                            a.opt_bool(4)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            5,
+            "aten::kaiser_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::kaiser_window(
+                                a.int(0)?,
+                                a.opt_dtype(1)?,
+                                a.opt_layout(2)?,
+                                a.opt_device(3)?,
+                                a.opt_bool(4)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
     pub static KAISER_WINDOW_OUT: Op<KaiserWindowOutFn> = Op::new(OpInfo {
         name: "aten::kaiser_window.out",
         schema: "kaiser_window.out(int window_length, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 2, "aten::kaiser_window")?;
-            stack.push(ops::kaiser_window_out(a.int(0)?, a.tensor(1)?)?.into());
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            2,
+            "aten::kaiser_window",
+            |a, results| {
+                results.push(ops::kaiser_window_out(a.int(0)?, a.tensor(1)?)?.into());
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowPeriodicFn = fn(
@@ -554,22 +646,26 @@ pub mod op {
     pub static KAISER_WINDOW_PERIODIC: Op<KaiserWindowPeriodicFn> = Op::new(OpInfo {
         name: "aten::kaiser_window.periodic",
         schema: "kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 6, "aten::kaiser_window")?;
-            stack
-                .push(
-                    ops::kaiser_window_periodic(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.opt_dtype(2)?,
-                            a.opt_layout(3)?,
-                            a.opt_device(4)?,
-                            a.opt_bool(5)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            6,
+            "aten::kaiser_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::kaiser_window_periodic(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.opt_dtype(2)?,
+                                a.opt_layout(3)?,
+                                a.opt_device(4)?,
+                                a.opt_bool(5)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowPeriodicOutFn = fn(
@@ -581,15 +677,23 @@ pub mod op {
     pub static KAISER_WINDOW_PERIODIC_OUT: Op<KaiserWindowPeriodicOutFn> = Op::new(OpInfo {
         name: "aten::kaiser_window.periodic_out",
         schema: "kaiser_window.periodic_out(int window_length, bool periodic, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 3, "aten::kaiser_window")?;
-            stack
-                .push(
-                    ops::kaiser_window_periodic_out(a.int(0)?, a.bool(1)?, a.tensor(2)?)?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            3,
+            "aten::kaiser_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::kaiser_window_periodic_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.tensor(2)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowBetaFn = fn(
@@ -605,23 +709,27 @@ pub mod op {
     pub static KAISER_WINDOW_BETA: Op<KaiserWindowBetaFn> = Op::new(OpInfo {
         name: "aten::kaiser_window.beta",
         schema: "kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        boxed: |stack| {
-            let a = Args::take(stack, 7, "aten::kaiser_window")?;
-            stack
-                .push(
-                    ops::kaiser_window_beta(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.opt_dtype(3)?,
-                            a.opt_layout(4)?,
-                            a.opt_device(5)?,
-                            a.opt_bool(6)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            7,
+            "aten::kaiser_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::kaiser_window_beta(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.opt_dtype(3)?,
+                                a.opt_layout(4)?,
+                                a.opt_device(5)?,
+                                a.opt_bool(6)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
     pub type KaiserWindowBetaOutFn = fn(
@@ -634,20 +742,24 @@ pub mod op {
     pub static KAISER_WINDOW_BETA_OUT: Op<KaiserWindowBetaOutFn> = Op::new(OpInfo {
         name: "aten::kaiser_window.beta_out",
         schema: "kaiser_window.beta_out(int window_length, bool periodic, float beta, *, Tensor(a!) out) -> Tensor(a!)",
-        boxed: |stack| {
-            let a = Args::take(stack, 4, "aten::kaiser_window")?;
-            stack
-                .push(
-                    ops::kaiser_window_beta_out(
-                            a.int(0)?,
-                            a.bool(1)?,
-                            a.float(2)?,
-                            a.tensor(3)?,
-                        )?
-                        .into(),
-                );
-            Ok(())
-        },
+        boxed: |stack| Args::call(
+            stack,
+            4,
+            "aten::kaiser_window",
+            |a, results| {
+                results
+                    .push(
+                        ops::kaiser_window_beta_out(
+                                a.int(0)?,
+                                a.bool(1)?,
+                                a.float(2)?,
+                                a.tensor(3)?,
+                            )?
+                            .into(),
+                    );
+                Ok(())
+            },
+        ),
         tags: &[],
     });
 }

@@ -232,6 +232,8 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
         let lines = if plan.outs > 1 { layout.by_lines(L) } else { None };
         let all = layout.positions().next_multiple_of(L);
         let pitch = lines.map_or(all, |lines| lines.closely().len());
+        // All positions are lines of one vector each.
+        let grid = lines.unwrap_or(Grid { images: 1, lines: all / L, n: L, image: all, pitch: L });
         scratch::with(
             layout.len(plan.ins, L) + M * pitch,
             #[inline(always)]
@@ -248,9 +250,9 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
                         for (results, rows) in &passes {
                             let made = (&mut *sums, pitch);
                             match width {
-                                1 => panel::<I, T, 1, 8, L>(bias, w, rows, x, lines, made),
-                                4 => panel::<I, T, 4, N, L>(bias, w, rows, x, lines, made),
-                                _ => panel::<I, T, M, N, L>(bias, w, rows, x, lines, made),
+                                1 => panel::<I, T, 1, 8, L>(bias, w, rows, x, grid, made),
+                                4 => panel::<I, T, 4, N, L>(bias, w, rows, x, grid, made),
+                                _ => panel::<I, T, M, N, L>(bias, w, rows, x, grid, made),
                             }
                             for m in 0..valid {
                                 let to = (at + m - own.start, depth * plane);
@@ -265,14 +267,14 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     }
 }
 
-/// The sums of a panel of channels at all positions, or at those of the lines alone; channels without a bias have none.
+/// The sums of a panel of channels at the positions of a grid; channels without a bias have none.
 #[inline(always)]
 fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     bias: &[T],
     w: &[T],
     rows: &[Row],
     x: &[T],
-    lines: Option<Grid>,
+    grid: Grid,
     (out, pitch): (&mut [T], usize),
 ) {
     let w = w.as_chunks::<M>().0;
@@ -280,18 +282,6 @@ fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     start[..bias.len()].copy_from_slice(bias);
     // Where no plane of the depth is met there are neither rows nor elements.
     let x = |at: usize| x.get(at..).unwrap_or_default();
-    let Some(grid) = lines else {
-        let mut at = 0;
-        while at + N * L <= pitch {
-            positions_tile::<I, T, M, N, L>(start, w, rows, x(at), (&mut out[at..], pitch), [L, L]);
-            at += N * L;
-        }
-        while at < pitch {
-            positions_tile::<I, T, M, 1, L>(start, w, rows, x(at), (&mut out[at..], pitch), [L, L]);
-            at += L;
-        }
-        return;
-    };
     // Vectors below each other.
     let apart = [grid.pitch, grid.n];
     for image in 0..grid.images {

@@ -36,42 +36,46 @@ impl<T: Conv, const L: usize> Lanes<T, L> {
     }
 }
 
-/// The shape of the tiles of a level and type: the elements of a vector, the rows and vectors of a tile whose vectors lie along
-/// positions, and the rows of one of two vectors: 24 sums of 32 registers, or 12 of 16. Integers, which few convolve, have
-/// short vectors, whose code is short.
-pub const fn tile_size<I: Isa, T: Element>() -> (usize, usize, usize, usize) {
-    let bytes = match I::LEVEL {
-        Level::V4 => 64,
-        Level::V3 => 32,
-        Level::Baseline => 16,
-    };
-    match (T::DTYPE, I::LEVEL) {
-        (DType::F32 | DType::F64, Level::V4) => (bytes / size_of::<T>(), 8, 3, 12),
-        (DType::F32 | DType::F64, _) => (bytes / size_of::<T>(), 6, 2, 6),
-        _ => (4, 6, 1, 6),
+/// The shapes of tiles: the elements of a vector, the rows and vectors of a tile whose vectors lie along positions, and the rows of
+/// one of two vectors: 24 sums of 32 registers, or 12 of 16. Integers, which few convolve, have the last one, whose code is
+/// short.
+pub const TILES: [[usize; 4]; 6] =
+    [[16, 8, 3, 12], [8, 8, 3, 12], [8, 6, 2, 6], [4, 6, 2, 6], [2, 6, 2, 6], [4, 4, 1, 4]];
+
+/// Which of the [`TILES`] a level and type have. A number, because code is generated for one arm of a match on it, but for every
+/// arm of a match on a tuple.
+pub const fn tile_of<I: Isa, T: Element>() -> usize {
+    match (I::LEVEL, T::DTYPE) {
+        (Level::V4, DType::F32) => 0,
+        (Level::V4, DType::F64) => 1,
+        (Level::V3, DType::F32) => 2,
+        (Level::V3, DType::F64) | (Level::Baseline, DType::F32) => 3,
+        (Level::Baseline, DType::F64) => 4,
+        _ => 5,
     }
 }
 
-/// Evaluates an expression with consts as [`tile_size`] gives them for level `$i` and type `$t`.
+/// Evaluates an expression with consts for the numbers of the tile of level `$i` and type `$t`.
 macro_rules! with_tile {
     ($i:ty, $t:ty, $consts:tt => $body:expr) => {
-        match const { $crate::convolution::lanes::tile_size::<$i, $t>() } {
-            (16, 8, ..) => $crate::convolution::lanes::with_tile!(@ 16, 8, 3, 12, $consts, $body),
-            (8, 8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 8, 3, 12, $consts, $body),
-            (8, ..) => $crate::convolution::lanes::with_tile!(@ 8, 6, 2, 6, $consts, $body),
-            (4, _, 1, _) => $crate::convolution::lanes::with_tile!(@ 4, 6, 1, 6, $consts, $body),
-            (4, ..) => $crate::convolution::lanes::with_tile!(@ 4, 6, 2, 6, $consts, $body),
-            _ => $crate::convolution::lanes::with_tile!(@ 2, 6, 2, 6, $consts, $body),
+        match const { $crate::convolution::lanes::tile_of::<$i, $t>() } {
+            0 => $crate::convolution::lanes::with_tile!(@ 0, $consts, $body),
+            1 => $crate::convolution::lanes::with_tile!(@ 1, $consts, $body),
+            2 => $crate::convolution::lanes::with_tile!(@ 2, $consts, $body),
+            3 => $crate::convolution::lanes::with_tile!(@ 3, $consts, $body),
+            4 => $crate::convolution::lanes::with_tile!(@ 4, $consts, $body),
+            _ => $crate::convolution::lanes::with_tile!(@ 5, $consts, $body),
         }
     };
-    (@ $lanes:literal, $rows:literal, $vectors:literal, $pairs:literal, ($l:ident, $m:ident, $n:ident, $k:ident), $body:expr) => {{
-        const $l: usize = $lanes;
+    (@ $tile:literal, ($l:ident, $m:ident, $n:ident, $k:ident), $body:expr) => {{
+        use $crate::convolution::lanes::TILES;
+        const $l: usize = TILES[$tile][0];
         #[allow(dead_code)]
-        const $m: usize = $rows;
+        const $m: usize = TILES[$tile][1];
         #[allow(dead_code)]
-        const $n: usize = $vectors;
+        const $n: usize = TILES[$tile][2];
         #[allow(dead_code)]
-        const $k: usize = $pairs;
+        const $k: usize = TILES[$tile][3];
         $body
     }};
 }

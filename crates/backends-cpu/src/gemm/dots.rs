@@ -22,9 +22,9 @@ pub(super) const fn has<T: Value>() -> bool {
 /// `c = alpha * a @ b + beta * c` for at most [`COLS`] columns; the rows of `a` and the columns of `b` are elements side by side.
 pub(super) fn dots<I: Isa, T: Value>(alpha: T::Op, a: MatRef<'_, T>, b: MatRef<'_, T>, beta: T::Op, c: MatMut<'_, T>) {
     // Lanes of 64 bytes: as many running sums for a dtype at each level.
-    if const { size_of::<T>() == 4 } {
+    if const { has::<T>() && size_of::<T>() == 4 } {
         in_lanes::<I, T, 16>(Update { alpha, beta }, a, b, c);
-    } else if const { size_of::<T>() == 8 } {
+    } else if const { has::<T>() && size_of::<T>() == 8 } {
         in_lanes::<I, T, 8>(Update { alpha, beta }, a, b, c);
     }
 }

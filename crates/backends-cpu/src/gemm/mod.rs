@@ -228,8 +228,8 @@ macro_rules! products {
     )* };
 }
 products! {
-    u8, |update, a, b, old, c| in_tiles::<I, u8, 16, 16, 16>(update, a, b, old, c);
-    i8, |update, a, b, old, c| in_tiles::<I, i8, 16, 16, 16>(update, a, b, old, c);
+    u8, |update, a, b, old, c| in_tiles::<I, u8, 16, 16, 4>(update, a, b, old, c);
+    i8, |update, a, b, old, c| in_tiles::<I, i8, 16, 16, 4>(update, a, b, old, c);
     i16, |update, a, b, old, c| in_tiles::<I, i16, 16, 16, 8>(update, a, b, old, c);
     i32, |update, a, b, old, c| in_tiles::<I, i32, 16, 8, 4>(update, a, b, old, c);
     i64, |update, a, b, old, c| in_tiles::<I, i64, 8, 4, 2>(update, a, b, old, c);

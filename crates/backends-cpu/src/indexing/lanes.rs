@@ -376,7 +376,7 @@ fn scatter_with<T: Number>(
     let index = index.dense();
     let scatter = Scatter { index: &index, src, sizes, wanted, dim };
     locked.write::<T>(0)?.with_dense(|out| {
-        if T::DTYPE.opmath() != T::DTYPE && neutral.is_some() {
+        if const { T::DTYPE.opmath() as u8 != T::DTYPE as u8 } && neutral.is_some() {
             let merge = |a: Wide<T>, b: Wide<T>| Wide(put(a.0, b.0));
             scatter.run::<Wide<T>>(out, neutral.map(Wide), |to, value| to.0 = put(to.0, value.up()), merge)
         } else {
@@ -399,17 +399,20 @@ pub fn scatter_add<T: Number>(out: &Tensor, index: &Tensor, src: &Tensor, dim: u
     scatter_with::<T>(out, index, src, dim, Some(T::Op::ZERO.neg()), |s, x| s.add(x))
 }
 
+/// What the rarer operators share one scatter by.
+type Put<O> = fn(O, O) -> O;
+
 /// `out[index] *= src`
 pub fn scatter_multiply<T: Number>(out: &Tensor, index: &Tensor, src: &Tensor, dim: usize) -> Result<()> {
-    scatter_with::<T>(out, index, src, dim, Some(T::Op::ONE), |s, x| s.mul(x))
+    scatter_with::<T>(out, index, src, dim, Some(T::Op::ONE), (|s, x| s.mul(x)) as Put<T::Op>)
 }
 
 /// `out[index] = max(out[index], src)`
 pub fn scatter_amax<T: Number + Ordered>(out: &Tensor, index: &Tensor, src: &Tensor, dim: usize) -> Result<()> {
-    scatter_with::<T>(out, index, src, dim, Some(T::Op::LOWEST), |s, x| s.maximum(x))
+    scatter_with::<T>(out, index, src, dim, Some(T::Op::LOWEST), (|s, x| s.maximum(x)) as Put<T::Op>)
 }
 
 /// `out[index] = min(out[index], src)`
 pub fn scatter_amin<T: Number + Ordered>(out: &Tensor, index: &Tensor, src: &Tensor, dim: usize) -> Result<()> {
-    scatter_with::<T>(out, index, src, dim, Some(T::Op::HIGHEST), |s, x| s.minimum(x))
+    scatter_with::<T>(out, index, src, dim, Some(T::Op::HIGHEST), (|s, x| s.minimum(x)) as Put<T::Op>)
 }
