@@ -230,26 +230,48 @@ pub(super) unsafe fn update_row<T: Value, const L: usize>(sums: &[T::Op], update
     let (alpha, beta, n) = (update.alpha, update.beta, sums.len());
     let mut j = 0;
     if c.col_stride == 1 && c.old_col_stride == 1 {
-        // Whole vectors, then four at a time: rows are short.
+        // SAFETY (both): elements `j..j + $width` of `n`, side by side.
         macro_rules! some {
-            ($width:ident) => {
-                while j + $width <= n {
-                    // SAFETY: elements `j..j + $width` of `n`, side by side.
-                    unsafe {
-                        let some = *sums.as_ptr().add(j).cast::<[T::Op; $width]>();
-                        let old = *c.old.add(j).cast::<[T; $width]>();
-                        *c.at.add(j).cast::<[T; $width]>() = each(
-                            #[inline(always)]
-                            |l| blend(alpha, some[l], beta, old[l]),
-                        );
-                    }
-                    j += $width;
+            ($j:expr, $width:ident) => {{
+                let (j, old) = ($j, c.old.wrapping_add($j).cast::<[T; $width]>());
+                let some = unsafe { *sums.as_ptr().add(j).cast::<[T::Op; $width]>() };
+                if beta == <T::Op as Arith>::ZERO {
+                    map(
+                        some,
+                        #[inline(always)]
+                        |sum| T::down(alpha.mul(sum)),
+                    )
+                } else {
+                    let old = unsafe { *old };
+                    each(
+                        #[inline(always)]
+                        |l| blend(alpha, some[l], beta, old[l]),
+                    )
                 }
-            };
+            }};
         }
-        const FOUR: usize = 4;
-        some!(L);
-        some!(FOUR);
+        while j + L <= n {
+            let some: [T; L] = some!(j, L);
+            // SAFETY: as above.
+            unsafe { *c.at.add(j).cast() = some };
+            j += L;
+        }
+        // What is left, in two vectors that overlap.
+        macro_rules! left {
+            ($($width:literal)*) => { $(
+                if L > $width && n - j >= $width {
+                    const WIDTH: usize = $width;
+                    let (first, last): ([T; WIDTH], [T; WIDTH]) = (some!(j, WIDTH), some!(n - WIDTH, WIDTH));
+                    // SAFETY: as above.
+                    unsafe {
+                        *c.at.add(j).cast() = first;
+                        *c.at.add(n - WIDTH).cast() = last;
+                    }
+                    return;
+                }
+            )* };
+        }
+        left!(8 4 2);
     }
     while j < n {
         let c = c.from(0, j);

@@ -162,12 +162,13 @@ fn run_line(iter: &TensorIter, base: Addresses, outputs: usize, still: Still, bl
     })
 }
 
-/// Whether outputs go past the caches: large ones whose lines no input has fetched already.
+/// Whether outputs go past the caches: large ones whose lines no input has fetched already, of calls that shared caches do not hold.
 fn streams(iter: &TensorIter, base: &Addresses, outputs: usize) -> bool {
     let (written, read) = base.get().split_at(outputs);
     let bytes = |i: usize| iter.numel() as usize * iter.operand(i).dtype.itemsize();
     outputs <= STREAMED
         && (0..outputs).all(|i| bytes(i) >= STREAM)
+        && (0..base.count).map(bytes).sum::<usize>() >= 3 * STREAM
         && !written.iter().any(|address| read.contains(address))
 }
 
