@@ -162,13 +162,14 @@ fn run_line(iter: &TensorIter, base: Addresses, outputs: usize, still: Still, bl
     })
 }
 
-/// Whether outputs go past the caches: large ones whose lines no input has fetched already, of calls that shared caches do not hold.
+/// Whether outputs go past the caches: large ones whose lines no input has fetched already. Without inputs they have the shared
+/// cache to themselves, and are larger.
 fn streams(iter: &TensorIter, base: &Addresses, outputs: usize) -> bool {
     let (written, read) = base.get().split_at(outputs);
     let bytes = |i: usize| iter.numel() as usize * iter.operand(i).dtype.itemsize();
+    let large = if read.is_empty() { 3 * STREAM } else { STREAM };
     outputs <= STREAMED
-        && (0..outputs).all(|i| bytes(i) >= STREAM)
-        && (0..base.count).map(bytes).sum::<usize>() >= 3 * STREAM
+        && (0..outputs).all(|i| bytes(i) >= large)
         && !written.iter().any(|address| read.contains(address))
 }
 
