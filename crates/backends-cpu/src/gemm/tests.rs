@@ -158,6 +158,17 @@ fn same_bits<T: Gemm>(shape: [usize; 3]) {
 }
 
 #[test]
+fn edges_of_every_width_are_written_once() {
+    for n in 2..=34 {
+        for numbers in [(1, 0), (2, 3)] {
+            with_level!(I => agrees::<I, f32>([13, n, 5], [0, 0, 0], numbers));
+            with_level!(I => agrees::<I, f64>([7, n, 5], [1, 1, 0], numbers));
+            with_level!(I => agrees::<I, i64>([5, n, 3], [0, 1, 0], numbers));
+        }
+    }
+}
+
+#[test]
 fn products_with_a_vector_are_shared_out() {
     for (shape, orders) in [([1, 300, 900], [0, 0, 0]), ([1, 9000, 31], [0, 0, 0]), ([9000, 1, 31], [1, 0, 0])] {
         with_level!(I => agrees::<I, f32>(shape, orders, (2, 3)));
