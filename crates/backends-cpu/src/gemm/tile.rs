@@ -221,6 +221,34 @@ unsafe fn edge<U: Units, T: Value<Op = U::Sum>, const L: usize>(
     );
 }
 
+/// What becomes of elements `j..j + W` of a row.
+///
+/// # Safety
+/// There are as many sums, and elements at `old`, valid for reads, unless `beta` is 0.
+#[inline(always)]
+unsafe fn updated<T: Value, const W: usize>(
+    sums: &[T::Op],
+    Update { alpha, beta }: Update<T::Op>,
+    old: *const T,
+    j: usize,
+) -> [T; W] {
+    // SAFETY: forwarded from the caller.
+    let some = unsafe { *sums.as_ptr().add(j).cast::<[T::Op; W]>() };
+    if beta == <T::Op as Arith>::ZERO {
+        return map(
+            some,
+            #[inline(always)]
+            |sum| T::down(alpha.mul(sum)),
+        );
+    }
+    // SAFETY: as above.
+    let old = unsafe { *old.add(j).cast::<[T; W]>() };
+    each(
+        #[inline(always)]
+        |l| blend(alpha, some[l], beta, old[l]),
+    )
+}
+
 /// Updates the elements of the first row of `c`.
 ///
 /// # Safety
@@ -230,42 +258,21 @@ pub(super) unsafe fn update_row<T: Value, const L: usize>(sums: &[T::Op], update
     let (alpha, beta, n) = (update.alpha, update.beta, sums.len());
     let mut j = 0;
     if c.col_stride == 1 && c.old_col_stride == 1 {
-        // SAFETY (both): elements `j..j + $width` of `n`, side by side.
-        macro_rules! some {
-            ($j:expr, $width:ident) => {{
-                let (j, old) = ($j, c.old.wrapping_add($j).cast::<[T; $width]>());
-                let some = unsafe { *sums.as_ptr().add(j).cast::<[T::Op; $width]>() };
-                if beta == <T::Op as Arith>::ZERO {
-                    map(
-                        some,
-                        #[inline(always)]
-                        |sum| T::down(alpha.mul(sum)),
-                    )
-                } else {
-                    let old = unsafe { *old };
-                    each(
-                        #[inline(always)]
-                        |l| blend(alpha, some[l], beta, old[l]),
-                    )
-                }
-            }};
-        }
         while j + L <= n {
-            let some: [T; L] = some!(j, L);
-            // SAFETY: as above.
-            unsafe { *c.at.add(j).cast() = some };
+            // SAFETY: elements `j..j + L` of `n`, side by side.
+            unsafe { *c.at.add(j).cast() = updated::<T, L>(sums, update, c.old, j) };
             j += L;
         }
         // What is left, in two vectors that overlap.
         macro_rules! left {
             ($($width:literal)*) => { $(
                 if L > $width && n - j >= $width {
-                    const WIDTH: usize = $width;
-                    let (first, last): ([T; WIDTH], [T; WIDTH]) = (some!(j, WIDTH), some!(n - WIDTH, WIDTH));
-                    // SAFETY: as above.
+                    // SAFETY: elements `j..n`, at least as many as the width, side by side.
                     unsafe {
+                        let first = updated::<T, $width>(sums, update, c.old, j);
+                        let last = updated::<T, $width>(sums, update, c.old, n - $width);
                         *c.at.add(j).cast() = first;
-                        *c.at.add(n - WIDTH).cast() = last;
+                        *c.at.add(n - $width).cast() = last;
                     }
                     return;
                 }
