@@ -360,13 +360,14 @@ impl Pool {
     }
 }
 
+/// Held by tests that change the number of threads of the one pool.
+#[cfg(test)]
+pub(crate) static SERIAL: Mutex<()> = Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
-
-    /// Tests change the number of threads of the one pool.
-    static SERIAL: Mutex<()> = Mutex::new(());
 
     #[test]
     fn every_index_is_visited_once() {

@@ -4,7 +4,7 @@ use tensor_aten::kernels::ConvShape;
 
 use super::columns::depth;
 use super::{Conv, adjoint, forward, w_len, weight, x_len, y_len};
-use crate::parallel::{get_num_threads, set_num_threads};
+use crate::parallel::{SERIAL, get_num_threads, set_num_threads};
 use crate::with_level;
 
 /// Calls `f(y, x, w)` with the places of every product of the definition.
@@ -194,6 +194,7 @@ fn all(s: &ConvShape, x: &[f32], y: &[f32], w: &[f32]) -> [Vec<f32>; 3] {
 
 #[test]
 fn threads_do_not_change_a_bit() {
+    let _serial = SERIAL.lock();
     let threads = get_num_threads();
     let fractions = |n: usize, seed: usize| -> Vec<f32> {
         (0..n).map(|i| ((i * 7919 + seed * 31) % 1009) as f32 / 101.0 - 4.9).collect()

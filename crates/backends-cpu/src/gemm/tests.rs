@@ -4,7 +4,7 @@ use tensor_core::Element;
 
 use super::*;
 use crate::isa::{Baseline, V3, V4, level};
-use crate::parallel::set_num_threads;
+use crate::parallel::{SERIAL, set_num_threads};
 use crate::with_level;
 
 /// Small integers, so that every dtype's products are exact.
@@ -129,6 +129,7 @@ fn products_of_complex_numbers_agree_with_the_definition() {
 
 /// Any numbers, of which sums in another order have other bits.
 fn same_bits<T: Gemm>(shape: [usize; 3]) {
+    let _serial = SERIAL.lock();
     let [m, n, k] = shape;
     let mut number = 1u64;
     let mut fill = |len: usize| -> Vec<T> {

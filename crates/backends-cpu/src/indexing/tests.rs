@@ -3,7 +3,7 @@
 use tensor_aten::{Tensor, ops};
 use tensor_core::{MemoryFormat, Result};
 
-use crate::parallel::set_num_threads;
+use crate::parallel::{SERIAL, set_num_threads};
 
 /// Numbers without a pattern, the same in every run.
 fn numbers(n: usize, below: u64, seed: u64) -> Vec<i64> {
@@ -25,6 +25,7 @@ fn tensor<T: tensor_core::Element>(values: &[T], sizes: &[i64]) -> Tensor {
 
 /// Runs on one and on three threads: the results must be the same bits.
 fn same_on_threads(run: impl Fn() -> Result<Tensor>) -> Vec<f32> {
+    let _serial = SERIAL.lock();
     set_num_threads(1);
     let one = run().unwrap().to_vec::<f32>().unwrap();
     set_num_threads(3);

@@ -89,10 +89,11 @@ pub fn par_out_rows_with<T: Element, A: Send, B: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parallel::set_num_threads;
+    use crate::parallel::{SERIAL, set_num_threads};
 
     #[test]
     fn rows_of_small_and_large_outputs_are_written_whole() {
+        let _serial = SERIAL.lock();
         set_num_threads(2);
         for (rows, cols) in [(0, 0), (3, 5), (1, NEAR), (STREAM / 4000 + 1, 1000), (5, STREAM / 16 + 7)] {
             let mut out = vec![-1i32; rows * cols];

@@ -1,7 +1,7 @@
 //! Long rows, which sort by digits and in pieces, against a comparison sort.
 
 use super::*;
-use crate::parallel::set_num_threads;
+use crate::parallel::{SERIAL, set_num_threads};
 
 /// Numbers with ties, zeros of both signs and no-numbers.
 fn numbers(n: usize) -> Vec<f32> {
@@ -40,6 +40,7 @@ fn elements<T: tensor_core::Element>(x: &Tensor) -> Result<Vec<T>> {
 
 #[test]
 fn long_rows_sort_as_short_ones() -> Result<()> {
+    let _serial = SERIAL.lock();
     for n in [5, 700, 5000, 200_001] {
         let numbers = numbers(n);
         let x = Tensor::from_slice(&numbers, &[1, n as i64])?;
@@ -63,6 +64,7 @@ fn check<T: Key + std::fmt::Debug + PartialEq, K: Ord>(
     at: impl Fn(usize) -> T,
     key: impl Fn(T) -> K,
 ) -> Result<()> {
+    let _serial = SERIAL.lock();
     for &n in lengths {
         let x: Vec<T> = (0..n).map(&at).collect();
         let mut wanted: Vec<i64> = (0..n as i64).collect();
