@@ -10,6 +10,7 @@ pub struct Args {
     values: Vec<IValue>,
 }
 
+// The getters are calls: thousands of boxed forms, which nobody waits for, would have them inlined.
 impl Args {
     /// Calls `f` with the last `count` values of the stack, which it replaces by its results.
     ///
