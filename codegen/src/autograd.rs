@@ -114,7 +114,7 @@
 //!             self_: SavedVariable::input(edges.needs(1), self_)?,
 //!             other: SavedVariable::input(edges.needs(0), other)?,
 //!         };
-//!         record::set_history(&record::node(edges, function), &[&result]);
+//!         record::record(edges, function, &[&result]);
 //!     }
 //!     Ok(result)
 //! }

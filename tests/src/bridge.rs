@@ -78,7 +78,7 @@ pub fn view(storage: &Storage, like: &View<'_>) -> Result<Tensor> {
 /// # Errors
 /// When the bytes are not those of the sizes.
 pub fn dense(bytes: &[u8], dtype: DType, size: &[i64]) -> Result<Tensor> {
-    Tensor::from_storage(storage(bytes)?, dtype, size, tensor_core::strides::contiguous(size), 0)
+    Tensor::from_storage(storage(bytes)?, dtype, size, &tensor_core::strides::contiguous(size), 0)
 }
 
 /// A meta tensor.

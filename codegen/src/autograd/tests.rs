@@ -136,7 +136,7 @@ fn a_wrapper_records_below_the_call() {
                     other: SavedVariable::input(edges.needs(0), other)?,
                     self_: SavedVariable::input(edges.needs(1), self_)?,
                 };
-                record::set_history(&record::node(edges, function), &[&result]);
+                record::record(edges, function, &[&result]);
             }
             Ok(result)
         }",
@@ -193,7 +193,7 @@ fn outputs_without_gradient_are_saved_as_inputs() {
         "g",
         "indices: SavedVariable::input(true, &result.1)?,\nself_sizes: Dims::from_slice(self_.sizes()),\nkeepdim,",
     );
-    check("g", "record::set_history(&record::node(edges, function), &[&result.0]);");
+    check("g", "record::record(edges, function, &[&result.0]);");
 }
 
 #[test]

@@ -88,8 +88,12 @@ fn functional(plan: &Plan<'_>, op: &Operator) -> Result<String, String> {
             if masked { format!("{}.as_ref()", result.trim_start_matches('&')) } else { result }
         };
         let outputs: Vec<String> = (0..schema.returns.len()).filter(|&i| plan.differentiable[i]).map(output).collect();
-        let function = if masked { "set_history_opt" } else { "set_history" };
-        let _ = write!(text, "record::{function}(&record::node(edges, function), &[{}]);", outputs.join(", "));
+        let outputs = outputs.join(", ");
+        if masked {
+            let _ = write!(text, "record::set_history_opt(&record::node(edges, function), &[{outputs}]);");
+        } else {
+            let _ = write!(text, "record::record(edges, function, &[{outputs}]);");
+        }
     }
     text.push_str("} Ok(result)");
     Ok(text)

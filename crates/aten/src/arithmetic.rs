@@ -20,17 +20,6 @@ pub enum Right<'a> {
     Number(Scalar),
 }
 
-impl<'a> Right<'a> {
-    /// The tensor, or the number as a wrapped one beside `other`.
-    #[inline]
-    fn beside(self, other: &Tensor) -> Result<Arg<'a>> {
-        match self {
-            Self::Tensor(tensor) => Ok(tensor),
-            Self::Number(number) => Tensor::wrapped_number_beside(number, other).map(Arg::Owned),
-        }
-    }
-}
-
 /// Tensors, results of operators, and numbers: what an operator takes on its right.
 pub trait RightOperand<'a> {
     /// The operand, or the error that stood in its place.
@@ -38,6 +27,21 @@ pub trait RightOperand<'a> {
     /// # Errors
     /// The error of a failed call.
     fn into_right(self) -> Result<Right<'a>>;
+
+    /// Calls an operator with the operand; a number is wrapped, as one that stands beside `left`.
+    ///
+    /// # Errors
+    /// As [`RightOperand::into_right`], and those of the operator.
+    #[inline]
+    fn beside(self, left: &Tensor, call: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor>
+    where
+        Self: Sized,
+    {
+        match self.into_right()? {
+            Right::Tensor(tensor) => call(&tensor),
+            Right::Number(number) => call(&Tensor::wrapped_number_beside(number, left)?),
+        }
+    }
 }
 
 macro_rules! right_tensors {
@@ -67,8 +71,8 @@ macro_rules! binary {
             type Output = Result<Tensor>;
             #[inline]
             fn $method(self, right: R) -> Result<Tensor> {
-                let ($left, $right) = (self, right.into_right()?);
-                $body
+                let $left = self;
+                right.beside($left, |$right| $body)
             }
         }
 
@@ -93,16 +97,16 @@ macro_rules! binary {
 }
 
 binary! {
-    Add add(a, b) = ops::add(a, &*b.beside(a)?, 1);
-    Sub sub(a, b) = ops::sub(a, &*b.beside(a)?, 1);
-    Mul mul(a, b) = ops::mul(a, &*b.beside(a)?);
-    Div div(a, b) = ops::div(a, &*b.beside(a)?);
-    Rem rem(a, b) = ops::remainder(a, &*b.beside(a)?);
-    BitAnd bitand(a, b) = ops::bitwise_and(a, &*b.beside(a)?);
-    BitOr bitor(a, b) = ops::bitwise_or(a, &*b.beside(a)?);
-    BitXor bitxor(a, b) = ops::bitwise_xor(a, &*b.beside(a)?);
-    Shl shl(a, b) = ops::bitwise_left_shift(a, &*b.beside(a)?);
-    Shr shr(a, b) = ops::bitwise_right_shift(a, &*b.beside(a)?);
+    Add add(a, b) = ops::add(a, b, 1);
+    Sub sub(a, b) = ops::sub(a, b, 1);
+    Mul mul(a, b) = ops::mul(a, b);
+    Div div(a, b) = ops::div(a, b);
+    Rem rem(a, b) = ops::remainder(a, b);
+    BitAnd bitand(a, b) = ops::bitwise_and(a, b);
+    BitOr bitor(a, b) = ops::bitwise_or(a, b);
+    BitXor bitxor(a, b) = ops::bitwise_xor(a, b);
+    Shl shl(a, b) = ops::bitwise_left_shift(a, b);
+    Shr shr(a, b) = ops::bitwise_right_shift(a, b);
 }
 
 /// Operators of a number and a tensor.

@@ -1,7 +1,7 @@
 //! [`Out`]: where a native function puts its results, so that one function serves its functional, in-place and out forms.
 
 use tensor_core::strides::{self, Dims};
-use tensor_core::{DType, Device, Result, check, overlap};
+use tensor_core::{DType, Device, Result, TensorImpl, check, overlap};
 
 use crate::Tensor;
 
@@ -32,6 +32,16 @@ impl Spec {
     /// A row-major result.
     pub fn dense(sizes: &[i64], dtype: DType, device: Device) -> Self {
         Self { sizes: strides::dims(sizes), strides: None, dtype, device }
+    }
+
+    /// A fresh tensor that looks so. By reference: sizes that are moved are stored and loaded in different widths, which makes
+    /// the loads wait.
+    fn fresh(&self) -> Result<Tensor> {
+        let Self { sizes, strides, dtype, device } = self;
+        match strides {
+            None => Tensor::new_dense(sizes, *dtype, *device),
+            Some(strides) => TensorImpl::empty_of(sizes, strides, *dtype, *device).map(Tensor::from_impl),
+        }
     }
 
     /// A row-major result with the dtype and device of another tensor.
@@ -72,13 +82,17 @@ impl<'a> Out<'a> {
     ///
     /// # Errors
     /// When an out tensor has another dtype or device, or an in-place one another shape.
+    #[inline]
     pub fn prepare(&self, i: usize, spec: Spec, inputs: &[&Tensor]) -> Result<Slot> {
+        match self.target(i) {
+            None => Ok(Slot { tensor: spec.fresh()?, target: None, direct: false }),
+            Some(target) => self.prepare_target(target, spec, inputs),
+        }
+    }
+
+    fn prepare_target(&self, target: &Tensor, spec: Spec, inputs: &[&Tensor]) -> Result<Slot> {
         let Spec { sizes, strides, dtype, device } = spec;
         let strides = strides.unwrap_or_else(|| strides::contiguous(&sizes));
-        let Some(target) = self.target(i) else {
-            let tensor = Tensor::new_strided(sizes, strides, dtype, device)?;
-            return Ok(Slot { tensor, target: None, direct: false });
-        };
         check!(
             target.dtype() == dtype,
             "Expected out tensor to have dtype {}, but got {} instead",

@@ -140,14 +140,8 @@ impl Tensor {
     ///
     /// # Errors
     /// When the view does not lie within the storage.
-    pub fn from_storage(
-        storage: Storage,
-        dtype: DType,
-        sizes: impl Into<Dims>,
-        strides: impl Into<Dims>,
-        offset: i64,
-    ) -> Result<Self> {
-        TensorImpl::new(storage, dtype, sizes.into(), strides.into(), offset).map(Self)
+    pub fn from_storage(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Self> {
+        TensorImpl::new(storage, dtype, sizes, strides, offset).map(Self)
     }
 
     /// Another view of this tensor's storage, unknown to autograd: what view operators are made of.
@@ -155,8 +149,8 @@ impl Tensor {
     /// # Errors
     /// When the view does not lie within the storage.
     #[inline]
-    pub fn view_of_storage(&self, sizes: Dims, strides: Dims, offset: i64) -> Result<Self> {
-        TensorImpl::new(self.storage().clone(), self.dtype(), sizes, strides, offset).map(Self)
+    pub fn view_of_storage(&self, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Self> {
+        Self::view_of(self.as_impl().metadata(), sizes, strides, offset)
     }
 
     /// The same view of the same storage, unknown to autograd, with a shape that no other thread can change: for native
@@ -171,7 +165,7 @@ impl Tensor {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn view_of(m: &Metadata, sizes: Dims, strides: Dims, offset: i64) -> Result<Self> {
+    pub fn view_of(m: &Metadata, sizes: &[i64], strides: &[i64], offset: i64) -> Result<Self> {
         TensorImpl::new(m.storage.clone(), m.dtype, sizes, strides, offset).map(Self)
     }
 
@@ -181,7 +175,7 @@ impl Tensor {
     /// When the size overflows or cannot be allocated.
     #[inline]
     pub fn new_dense(sizes: &[i64], dtype: DType, device: Device) -> Result<Self> {
-        Self::new_strided(strides::dims(sizes), strides::contiguous(sizes), dtype, device)
+        TensorImpl::empty_dense(sizes, dtype, device).map(Self)
     }
 
     /// A fresh tensor with given strides. No dispatch: for the insides of operators.
@@ -205,7 +199,7 @@ impl Tensor {
             strides::show(sizes),
             values.len()
         );
-        Self::from_storage(Storage::from_vec(values), T::DTYPE, sizes, strides::contiguous(sizes), 0)
+        Self::from_storage(Storage::from_vec(values), T::DTYPE, sizes, &strides::contiguous(sizes), 0)
     }
 
     /// A row-major tensor of the host that holds a copy of a slice.
@@ -221,7 +215,7 @@ impl Tensor {
             values.len()
         );
         let storage = Storage::from_bytes(bytes_of(values))?;
-        Self::from_storage(storage, T::DTYPE, sizes, strides::contiguous(sizes), 0)
+        Self::from_storage(storage, T::DTYPE, sizes, &strides::contiguous(sizes), 0)
     }
 
     /// A 0-dim tensor of a dtype on the host.

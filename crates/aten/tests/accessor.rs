@@ -1,7 +1,6 @@
 //! Accessors and slices read and write where they should, and never where somebody else does.
 
 use tensor_aten::Tensor;
-use tensor_core::strides::Dims;
 use tensor_core::{Bool, DType, Device, ErrorKind};
 
 /// `[[0, 1, 2], [3, 4, 5]]`
@@ -10,7 +9,7 @@ fn matrix() -> Tensor {
 }
 
 fn transposed(x: &Tensor) -> Tensor {
-    x.view_of_storage(Dims::from_slice(&[3, 2]), Dims::from_slice(&[1, 3]), 0).unwrap()
+    x.view_of_storage(&[3, 2], &[1, 3], 0).unwrap()
 }
 
 #[test]
@@ -23,9 +22,9 @@ fn strides_and_offsets_are_followed() {
     assert_eq!(acc.at(2).at(2), None);
     assert_eq!(acc.get([0, 2]), None);
     assert_eq!(acc.view()[[1, 1]], 4.0);
-    let column = x.view_of_storage(Dims::from_slice(&[2]), Dims::from_slice(&[3]), 2).unwrap();
+    let column = x.view_of_storage(&[2], &[3], 2).unwrap();
     assert_eq!(column.accessor::<f32, 1>().unwrap()[[1]], 5.0);
-    let scalar = x.view_of_storage(Dims::new(), Dims::new(), 4).unwrap();
+    let scalar = x.view_of_storage(&[], &[], 4).unwrap();
     assert_eq!(scalar.accessor::<f32, 0>().unwrap()[[]], 4.0);
 }
 

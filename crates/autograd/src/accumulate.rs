@@ -16,8 +16,8 @@ struct AccumulateGrad {
 
 /// The accumulator of a leaf. It runs before every other node.
 pub(crate) fn node(variable: Tensor) -> NodeRef {
-    let state = view::single_output(&variable);
-    Node::with_sequence(u64::MAX, SmallVec::new(), state, AccumulateGrad { variable })
+    let output = variable.clone();
+    Node::with_sequence(u64::MAX, SmallVec::new(), &[&output], AccumulateGrad { variable })
 }
 
 impl Function for AccumulateGrad {

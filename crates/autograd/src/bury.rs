@@ -9,21 +9,71 @@ use std::cell::{Cell, RefCell};
 use crate::meta::Owned;
 use crate::node::NodeRef;
 
-/// What must not be dropped in place.
-pub(crate) enum Dead {
-    /// an edge's end, or a tensor's `grad_fn`
-    Node(#[allow(dead_code, reason = "held to be dropped")] NodeRef),
-    /// a tensor's gradient, base and hooks
-    Owned(#[allow(dead_code, reason = "held to be dropped")] Owned),
-}
-
 thread_local! {
     static DRAINING: Cell<bool> = const { Cell::new(false) };
-    static LIST: RefCell<Vec<Dead>> = const { RefCell::new(Vec::new()) };
+    static LISTS: RefCell<Lists> = const { RefCell::new(Lists { nodes: Vec::new(), owned: Vec::new() }) };
 }
 
-/// Ends the draining even when the drop of a user's value panics; what is left waits for the next one.
+/// What must not be dropped in place: the ends of edges and tensors' `grad_fn`; tensors' gradients, bases and hooks. Two
+/// lists, as a node is a pointer and the other is not.
+struct Lists {
+    nodes: Vec<NodeRef>,
+    owned: Vec<Owned>,
+}
+
+impl Lists {
+    /// Uses the lists, unless the thread is ending and they are gone, or they are in use.
+    #[inline]
+    fn with<R>(f: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        LISTS.try_with(|lists| lists.try_borrow_mut().ok().map(|mut lists| f(&mut lists))).ok().flatten()
+    }
+}
+
+/// A drop that is under way. It ends even when the drop of a user's value panics; what is left waits for the next one.
 struct Drain;
+
+impl Drain {
+    /// Begins a drop if none is under way on this thread.
+    #[inline]
+    fn begin() -> Option<Self> {
+        // While the thread ends the flag is still there, but the lists may not be.
+        let busy = DRAINING.try_with(|flag| flag.replace(true)).unwrap_or(true);
+        (!busy).then_some(Self)
+    }
+
+    /// Drops what was laid aside, and what that lays aside.
+    #[inline]
+    fn empty_lists(&self) {
+        let mut many = false;
+        while let Some(Some(node)) = Lists::with(|lists| lists.nodes.pop()) {
+            many = true;
+            drop(node);
+        }
+        if Lists::with(|lists| lists.owned.is_empty()) == Some(false) || many {
+            self.empty_the_rest();
+        }
+    }
+
+    #[cold]
+    fn empty_the_rest(&self) {
+        // What is owned may lead to nodes again.
+        while let Some(Some(owned)) = Lists::with(|lists| lists.owned.pop()) {
+            drop(owned);
+            while let Some(Some(node)) = Lists::with(|lists| lists.nodes.pop()) {
+                drop(node);
+            }
+        }
+        // A burst of a large graph should not hold its lists for ever.
+        Lists::with(|lists| {
+            if lists.nodes.capacity() > 1 << 16 {
+                lists.nodes = Vec::new();
+            }
+            if lists.owned.capacity() > 1 << 14 {
+                lists.owned = Vec::new();
+            }
+        });
+    }
+}
 
 impl Drop for Drain {
     #[inline]
@@ -33,38 +83,27 @@ impl Drop for Drain {
     }
 }
 
-/// Drops a value now if no drop is under way on this thread, else after that one.
+/// Drops a node now if no drop is under way on this thread, else after that one.
 #[inline]
-pub(crate) fn bury(dead: Dead) {
-    // While the thread ends the list may be gone: then the value is dropped in place.
-    match DRAINING.try_with(|flag| flag.replace(true)) {
-        Ok(false) => drain(dead),
-        Ok(true) => later(dead),
-        Err(_) => drop(dead),
+pub(crate) fn bury(node: NodeRef) {
+    if let Some(drain) = Drain::begin() {
+        drop(node);
+        drain.empty_lists();
+    } else {
+        let mut node = Some(node);
+        Lists::with(|lists| lists.nodes.extend(node.take()));
     }
 }
 
-fn later(dead: Dead) {
-    let mut dead = Some(dead);
-    let _ = LIST.try_with(|list| {
-        if let Ok(mut list) = list.try_borrow_mut() {
-            list.extend(dead.take());
-        }
-    });
-}
-
-fn drain(dead: Dead) {
-    let _guard = Drain;
-    drop(dead);
-    while let Ok(Some(next)) = LIST.try_with(|list| list.try_borrow_mut().ok().and_then(|mut list| list.pop())) {
-        drop(next);
+/// [`bury`] of what a tensor owns: where it lies, if no drop is under way.
+#[inline]
+pub(crate) fn bury_owned(owned: &mut Owned) {
+    if let Some(drain) = Drain::begin() {
+        owned.clear();
+        drain.empty_lists();
+    } else {
+        let owned = std::mem::take(owned);
+        let mut owned = Some(owned);
+        Lists::with(|lists| lists.owned.extend(owned.take()));
     }
-    // A burst of a large graph should not hold its list for ever.
-    let _ = LIST.try_with(|list| {
-        if let Ok(mut list) = list.try_borrow_mut()
-            && list.capacity() > 1 << 16
-        {
-            *list = Vec::new();
-        }
-    });
 }

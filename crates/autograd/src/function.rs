@@ -232,10 +232,10 @@ fn refuse_second_derivative(
     if !needs_grad(&sources) {
         return Ok(());
     }
-    let refusal = Node::recorded(Edges::of(&sources)?.into_inner(), Refusal);
+    let refusal = Node::recorded(Edges::of(&sources)?.into_inner(), &[], Refusal);
     for (i, grad) in result.iter_mut().flatten().enumerate() {
         *grad = saved::alias(grad)?;
-        refusal.state().metadata.push(InputMeta::of(grad));
+        refusal.state().note(grad);
         if grad.dtype().is_differentiable() {
             drop(meta::set_gradient_edge(grad, &refusal, i));
         }
@@ -283,7 +283,7 @@ fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let kept_tensors = Arc::new(OnceLock::new());
     let node = recorded.then(|| {
         let custom = Custom { function, saved: kept_tensors.clone(), kept, materialize };
-        Node::recorded(edges.into_inner(), custom)
+        Node::recorded(edges.into_inner(), &[], custom)
     });
     let originals = outputs.clone();
     wrap(node.as_ref(), inputs, &dirty, &non_differentiable, &mut outputs)?;

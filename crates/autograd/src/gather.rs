@@ -53,7 +53,7 @@ pub fn gather(name: &'static str, outputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
     }
     let edges: SmallVec<[Edge; 2]> =
         parts.iter().filter_map(Link::get).flat_map(|part| part.next_edges().iter().cloned()).collect();
-    let node = Node::recorded(edges, Gathered { name, parts: parts.clone() });
+    let node = Node::recorded(edges, &[], Gathered { name, parts: parts.clone() });
     record::set_history_list(&node, &outputs);
     // A saved result belongs to the new node, so that a second derivative finds the tensor that the caller holds.
     for (i, part) in parts.iter().enumerate() {

@@ -5,23 +5,29 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, const_mutex};
 use tensor_aten::Tensor;
 use tensor_core::{Result, TensorImpl, bail, check};
 
 use crate::accumulate;
-use crate::bury::{Dead, bury};
+use crate::bury::bury_owned;
 use crate::hooks::{GradCell, HookList, PostAccumulateHook, TensorHook};
 use crate::node::{Edge, Link, Node, NodeRef};
 use crate::view::{self, ViewInfo};
 
 /// The autograd state of one tensor.
-#[derive(Default)]
 pub(crate) struct AutogradMeta {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
+impl Default for AutogradMeta {
+    /// A constant, so that it is written where it stays.
+    #[inline(always)]
+    fn default() -> Self {
+        Self { inner: const { const_mutex(Inner::NEW) } }
+    }
+}
+
 pub(crate) struct Inner {
     pub(crate) grad_fn: Link,
     pub(crate) output_nr: u32,
@@ -50,7 +56,25 @@ pub(crate) struct Extra {
     pub(crate) retained: Option<GradCell>,
 }
 
+impl Owned {
+    /// Drops everything, where it lies.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.grad = None;
+        self.view = None;
+        self.extra = None;
+    }
+}
+
 impl Inner {
+    const NEW: Self = Self {
+        grad_fn: Link::NONE,
+        output_nr: 0,
+        leaf_requires_grad: false,
+        accumulator: None,
+        owned: Owned { grad: None, view: None, extra: None },
+    };
+
     pub(crate) fn extra(&mut self) -> &mut Extra {
         self.owned.extra.get_or_insert_default()
     }
@@ -67,18 +91,10 @@ impl AutogradMeta {
         self.inner.lock()
     }
 
-    /// The state of a fresh output of a node.
+    /// What the lock guards, for who has the state to himself.
     #[inline]
-    pub(crate) fn output(node: NodeRef, output_nr: usize) -> Self {
-        let inner = Inner { grad_fn: Link::new(Some(node)), output_nr: output_nr as u32, ..Inner::default() };
-        Self { inner: Mutex::new(inner) }
-    }
-
-    /// The state of a fresh view.
-    #[inline]
-    pub(crate) fn view(info: ViewInfo) -> Self {
-        let owned = Owned { view: Some(info), ..Owned::default() };
-        Self { inner: Mutex::new(Inner { owned, ..Inner::default() }) }
+    pub(crate) fn get_mut(&mut self) -> &mut Inner {
+        self.inner.get_mut()
     }
 }
 
@@ -87,7 +103,7 @@ impl Drop for AutogradMeta {
     fn drop(&mut self) {
         let owned = &mut self.inner.get_mut().owned;
         if owned.grad.is_some() || owned.view.is_some() || owned.extra.is_some() {
-            bury(Dead::Owned(std::mem::take(owned)));
+            bury_owned(owned);
         }
     }
 }
@@ -101,12 +117,12 @@ pub(crate) fn of(tensor: &Tensor) -> Option<&AutogradMeta> {
 /// The autograd state of a tensor.
 #[inline]
 pub(crate) fn of_or_init(tensor: &Tensor) -> &AutogradMeta {
-    of_or_init_with(tensor, AutogradMeta::default)
+    of_or_init_with(tensor, |_| ())
 }
 
 #[inline]
-pub(crate) fn of_or_init_with(tensor: &Tensor, make: impl FnOnce() -> AutogradMeta) -> &AutogradMeta {
-    let kept = tensor.as_impl().autograd_or_init(make);
+pub(crate) fn of_or_init_with(tensor: &Tensor, fill: impl FnOnce(&mut Inner)) -> &AutogradMeta {
+    let kept = tensor.as_impl().autograd_or_init(|meta: &mut AutogradMeta| fill(meta.get_mut()));
     kept.unwrap_or_else(|| unreachable!("the autograd slot of a tensor belongs to this crate"))
 }
 
@@ -194,9 +210,10 @@ pub(crate) fn live_accumulator(tensor: &Tensor) -> Option<NodeRef> {
 #[inline]
 pub(crate) fn set_gradient_edge(tensor: &Tensor, node: &NodeRef, output_nr: usize) -> Link {
     let mut fresh = false;
-    let meta = of_or_init_with(tensor, || {
+    let meta = of_or_init_with(tensor, |inner| {
         fresh = true;
-        AutogradMeta::output(node.clone(), output_nr)
+        inner.grad_fn = Link::new(Some(node.clone()));
+        inner.output_nr = output_nr as u32;
     });
     let old = if fresh {
         Link::default()

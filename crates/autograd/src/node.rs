@@ -13,7 +13,7 @@ use tensor_aten::hooks::GradFn;
 use tensor_core::strides::{self, Dims};
 use tensor_core::{DType, Device, Result, bail};
 
-use crate::bury::{Dead, bury};
+use crate::bury::bury;
 use crate::hooks::NodeHooks;
 use crate::saved::SavedVariable;
 
@@ -79,6 +79,8 @@ impl Edge {
 pub(crate) struct Link(Option<NodeRef>);
 
 impl Link {
+    pub(crate) const NONE: Self = Self(None);
+
     #[inline]
     pub(crate) fn new(node: Option<NodeRef>) -> Self {
         Self(node)
@@ -94,7 +96,7 @@ impl Drop for Link {
     #[inline]
     fn drop(&mut self) {
         if let Some(node) = self.0.take() {
-            bury(Dead::Node(node));
+            bury(node);
         }
     }
 }
@@ -105,6 +107,21 @@ pub(crate) struct InputMeta {
     pub(crate) sizes: Dims,
     pub(crate) dtype: DType,
     pub(crate) device: Device,
+}
+
+impl State {
+    /// Takes down the next output. Its sizes are written where they stay: a list that is moved is stored and loaded in
+    /// different widths, which makes the loads wait.
+    #[inline]
+    pub(crate) fn note(&mut self, output: &Tensor) {
+        let m = output.as_impl().metadata();
+        self.metadata.push(InputMeta { sizes: Dims::new(), dtype: m.dtype, device: output.device() });
+        if let Some(meta) = self.metadata.last_mut() {
+            for &size in &m.sizes {
+                meta.sizes.push(size);
+            }
+        }
+    }
 }
 
 impl InputMeta {
@@ -139,23 +156,34 @@ thread_local! {
 impl<F: Function + 'static> Node<F> {
     /// A node with the thread's next sequence number.
     #[inline]
-    pub(crate) fn recorded(edges: SmallVec<[Edge; 2]>, function: F) -> NodeRef {
+    pub(crate) fn recorded(edges: SmallVec<[Edge; 2]>, outputs: &[&Tensor], function: F) -> NodeRef {
         let sequence_nr = SEQUENCE.get();
         SEQUENCE.set(sequence_nr + 1);
-        Self::with_sequence(sequence_nr, edges, State::default(), function)
+        Self::with_sequence(sequence_nr, edges, outputs, function)
     }
 
+    /// A node whose first outputs are these.
     #[inline]
-    pub(crate) fn with_sequence(sequence_nr: u64, edges: SmallVec<[Edge; 2]>, state: State, function: F) -> NodeRef {
+    pub(crate) fn with_sequence(
+        sequence_nr: u64,
+        edges: SmallVec<[Edge; 2]>,
+        outputs: &[&Tensor],
+        function: F,
+    ) -> NodeRef {
         let longest = edges.iter().filter_map(Edge::node).map(|next| next.topological_nr + 1).max();
-        Arc::new(Node {
+        let mut node = Node {
             sequence_nr,
             topological_nr: longest.unwrap_or(0),
             slot: AtomicU32::new(u32::MAX),
             edges,
-            state: Mutex::new(state),
+            state: Mutex::new(State::default()),
             function,
-        })
+        };
+        // Before the node is shared, so that its lock need not be taken.
+        for output in outputs {
+            node.state.get_mut().note(output);
+        }
+        Arc::new(node)
     }
 }
 

@@ -106,7 +106,15 @@ impl Edges {
 /// Makes a node with the next sequence number.
 #[inline]
 pub fn node<F: Function + 'static>(edges: Edges, function: F) -> NodeRef {
-    Node::recorded(edges.0, function)
+    Node::recorded(edges.0, &[], function)
+}
+
+/// Records an operator: a node whose outputs are some tensors, tensor `i` its output `i`. Tensors of integer dtype only take
+/// up a number.
+#[inline]
+pub fn record<F: Function + 'static>(edges: Edges, function: F, outputs: &[&Tensor]) {
+    let node = Node::recorded(edges.0, outputs, function);
+    tie(&node, outputs.iter().copied());
 }
 
 /// Makes some tensors the outputs of a node: tensor `i` its output `i`. Tensors of integer dtype only take up a number.
@@ -134,7 +142,18 @@ pub fn set_history_list(node: &NodeRef, outputs: &[Tensor]) {
 
 #[inline]
 fn note_outputs<'a>(node: &NodeRef, outputs: impl Iterator<Item = &'a Tensor> + Clone) {
-    node.state().metadata.extend(outputs.clone().map(InputMeta::of));
+    {
+        let mut state = node.state();
+        for output in outputs.clone() {
+            state.note(output);
+        }
+    }
+    tie(node, outputs);
+}
+
+/// Makes tensors that a node knows its outputs.
+#[inline]
+fn tie<'a>(node: &NodeRef, outputs: impl Iterator<Item = &'a Tensor>) {
     for (i, output) in outputs.enumerate() {
         if output.dtype().is_differentiable() {
             drop(meta::set_gradient_edge(output, node, i));
@@ -176,7 +195,7 @@ pub fn rebase_history(self_: &Tensor, node: &NodeRef) -> Result<()> {
     if let Some(meta) = meta::of(self_)
         && view::base(self_).is_some()
     {
-        node.state().metadata.push(InputMeta::of(self_));
+        node.state().note(self_);
         return view::rebase(self_, meta, node);
     }
     retie(self_, node)
@@ -188,7 +207,7 @@ pub fn rebase_history(self_: &Tensor, node: &NodeRef) -> Result<()> {
 /// # Errors
 /// None today; as [`rebase_history`], whose place it takes.
 pub fn retie(self_: &Tensor, node: &NodeRef) -> Result<()> {
-    node.state().metadata.push(InputMeta::of(self_));
+    node.state().note(self_);
     let old_nr = meta::output_nr(self_);
     let old = meta::set_gradient_edge(self_, node, 0);
     if let Some(old) = old.get() {

@@ -330,7 +330,7 @@ fn version_to_save(tensor: &Tensor) -> Result<u32> {
 /// The same elements and version, without autograd.
 pub(crate) fn alias(tensor: &Tensor) -> Result<Tensor> {
     let m = tensor.as_impl().metadata();
-    tensor.view_of_storage(m.sizes.clone(), m.strides.clone(), m.offset)
+    tensor.view_of_storage(&m.sizes, &m.strides, m.offset)
 }
 
 fn grad_fn_of(tensor: &Tensor) -> Option<(NodeRef, usize)> {

@@ -11,7 +11,7 @@ use tensor_core::{Error, Ref, Result, bail, check, tls};
 
 use crate::formulas;
 use crate::meta::{self, AutogradMeta};
-use crate::node::{Function, Grads, InputMeta, Link, Node, NodeRef, State, forward_name};
+use crate::node::{Function, Grads, Link, Node, NodeRef, forward_name};
 use crate::record::Replay;
 
 /// How a view came to be: all but `Default` forbid writes through it that autograd would have to record.
@@ -72,27 +72,36 @@ pub(crate) fn mark(base: &Tensor, view: &Tensor, replay: Option<Replay>, creatio
     if base.is_same(view) {
         return;
     }
-    let chain = meta::of(base).and_then(|meta| {
+    match meta::of(base) {
+        // The states of both ways are not merged: they would be built in memory and moved.
+        None => attach(view, base.clone(), replay, creation),
+        Some(meta) => mark_below(base, meta, view, replay, creation),
+    }
+}
+
+/// [`mark`] where the base may be a view itself.
+fn mark_below(base: &Tensor, meta: &AutogradMeta, view: &Tensor, replay: Option<Replay>, creation: Creation) {
+    let chain = {
         let inner = meta.lock();
         inner.owned.view.as_ref().map(|info| (info.base.clone(), info.replay.clone(), info.creation))
-    });
-    let (root, replay, creation) = match chain {
-        None => (base.clone(), replay, creation),
-        Some((root, outer, parent)) => {
-            let replay = match (outer, replay) {
-                (None, None) => None,
-                (outer, inner) => {
-                    let outer = outer.unwrap_or_else(|| Geometry::of(base).replay());
-                    let inner = inner.unwrap_or_else(|| Geometry::of(view).replay());
-                    Some(Arc::new(move |root: &Tensor| inner(&outer(root)?)) as Replay)
-                }
-            };
-            (root, replay, if creation == Creation::Default { parent } else { creation })
+    };
+    let Some((root, outer, parent)) = chain else { return attach(view, base.clone(), replay, creation) };
+    let replay = match (outer, replay) {
+        (None, None) => None,
+        (outer, inner) => {
+            let outer = outer.unwrap_or_else(|| Geometry::of(base).replay());
+            let inner = inner.unwrap_or_else(|| Geometry::of(view).replay());
+            Some(Arc::new(move |root: &Tensor| inner(&outer(root)?)) as Replay)
         }
     };
-    let info = ViewInfo { base: root, replay, creation, attr_version: view.version().unwrap_or(0) };
-    let mut info = Some(info);
-    let meta = meta::of_or_init_with(view, || info.take().map_or_else(AutogradMeta::default, AutogradMeta::view));
+    attach(view, root, replay, if creation == Creation::Default { parent } else { creation });
+}
+
+/// Gives a view what it knows of its base, which is no view.
+#[inline(always)]
+fn attach(view: &Tensor, base: Tensor, replay: Option<Replay>, creation: Creation) {
+    let mut info = Some(ViewInfo { base, replay, creation, attr_version: view.version().unwrap_or(0) });
+    let meta = meta::of_or_init_with(view, |inner| inner.owned.view = info.take());
     // A view that autograd knows already, as what an in-place operator returns.
     if let Some(info) = info {
         let old = meta.lock().owned.view.replace(info);
@@ -242,8 +251,7 @@ pub(crate) fn rebase(tensor: &Tensor, meta: &AutogradMeta, node: &NodeRef) -> Re
     let rest = node.next_edges().iter().skip(1).cloned();
     let edges = std::iter::once(first).chain(rest).collect();
     let function = CopySlices { base: Geometry::of(&base), view: Geometry::of(tensor), replay, inner: node.clone() };
-    let copy = Node::recorded(edges, function);
-    copy.state().metadata.push(InputMeta::of(&base));
+    let copy = Node::recorded(edges, &[&base], function);
     let old_nr = meta::output_nr(&base);
     let old = meta::set_gradient_edge(&base, &copy, 0);
     if let Some(old) = old.get() {
@@ -322,9 +330,8 @@ struct AsStrided {
 impl AsStrided {
     fn node(base: &Tensor, view: &Tensor) -> Result<NodeRef> {
         let edges = std::iter::once(meta::gradient_edge(base)?).collect();
-        let node = Node::recorded(edges, Self { base: Geometry::of(base), view: Geometry::of(view) });
-        node.state().metadata.push(InputMeta::of(view));
-        Ok(node)
+        let function = Self { base: Geometry::of(base), view: Geometry::of(view) };
+        Ok(Node::recorded(edges, &[view], function))
     }
 }
 
@@ -351,10 +358,3 @@ impl Function for AsStrided {
 
 /// A weak reference to a view's node, where a saved result needs it without owning it.
 pub(crate) type WeakNode = Weak<Node>;
-
-/// The first edge of a node, as a state for nodes that have one output only.
-pub(crate) fn single_output(tensor: &Tensor) -> State {
-    let mut state = State::default();
-    state.metadata.push(InputMeta::of(tensor));
-    state
-}

@@ -38,7 +38,7 @@ fn tensor(dtype: DType) -> Result<TensorRef> {
     let strides = strides::contiguous(&sizes);
     if dtype == DType::F32 {
         let values: Vec<f32> = (0..N).map(|i| (i % 97) as f32 * 0.02 + 0.1).collect();
-        return TensorImpl::new(Storage::from_vec(values), dtype, sizes, strides, 0);
+        return TensorImpl::new(Storage::from_vec(values), dtype, &sizes, &strides, 0);
     }
     TensorImpl::empty(sizes, strides, dtype, Device::CPU)
 }

@@ -14,6 +14,7 @@ fn number<T: Value>(s: Scalar) -> T::Op {
 }
 
 /// Locks what a product reads and writes. `old` is the last one read, if it is not `out` itself.
+#[inline(always)]
 fn lock_all<'a>(out: &'a Tensor, a: &'a Tensor, b: &'a Tensor, old: Option<&'a Tensor>) -> Result<Locked<'a>> {
     match old {
         Some(old) => lock(&[a.as_impl(), b.as_impl(), old.as_impl()], &[out.as_impl()]),

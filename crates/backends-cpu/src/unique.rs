@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use tensor_aten::Tensor;
-use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Element, Result};
 
 use crate::indexing::Marks;
@@ -147,7 +146,7 @@ pub fn unique<T: Key>(x: &Tensor, consecutive: bool) -> Result<[Tensor; 3]> {
                 None => sorted(&x)?,
             },
         };
-        let column = values.view_of_storage(Dims::from_slice(&[values.numel(), 1]), Dims::from_slice(&[1, 1]), 0)?;
+        let column = values.view_of_storage(&[values.numel(), 1], &[1, 1], 0)?;
         return Ok([column, inverse, counts]);
     }
     let order = if consecutive || n == 0 { (0..n).collect() } else { order(&x, m) };

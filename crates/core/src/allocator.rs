@@ -24,8 +24,8 @@ pub enum Deleter {
     None,
     /// a function of the pointer and its bytes, as allocated
     Function(unsafe fn(NonNull<u8>, usize)),
-    /// a closure, run once: the owner of borrowed memory
-    Closure(Box<dyn FnOnce() + Send + Sync>),
+    /// a closure, run once: the owner of borrowed memory; behind a thin pointer, which few deleters have to follow
+    Closure(Box<Box<dyn FnOnce() + Send + Sync>>),
 }
 
 /// Owned memory on a device.
@@ -68,6 +68,13 @@ impl DataPtr {
     #[inline]
     pub fn nbytes(&self) -> usize {
         self.nbytes
+    }
+
+    /// Address, bytes, device and deleter, for an owner who keeps them apart and gives the memory back with them.
+    #[inline(always)]
+    pub(crate) fn into_parts(mut self) -> (*mut u8, usize, Device, Deleter) {
+        let deleter = std::mem::replace(&mut self.deleter, Deleter::None);
+        (self.pointer, self.nbytes, self.device, deleter)
     }
 }
 
@@ -227,15 +234,30 @@ impl CpuAllocator {
         }
     }
 
-    /// A small block: see [`is_small`].
+    /// Initialised memory of that many bytes, aligned to a cache line, and what gives it back; null for none.
+    ///
+    /// # Errors
+    /// When there is not that much.
     #[inline(always)]
-    pub(crate) fn small(&self, nbytes: usize) -> DataPtr {
-        debug_assert!(is_small(nbytes));
-        // SAFETY: the size is below 1 KiB and the alignment a power of two.
-        let layout = unsafe { Layout::from_size_align_unchecked(nbytes, blocks::ALIGN) };
-        let block = blocks::allocate(layout);
-        // SAFETY: a block is initialised, at least `nbytes` long, and ours until `release_small`.
-        unsafe { DataPtr::new(block.as_ptr(), nbytes, Device::CPU, Deleter::Function(release_small)) }
+    pub(crate) fn memory(&self, nbytes: usize) -> Result<(*mut u8, Deleter)> {
+        if nbytes == 0 {
+            return Ok((std::ptr::null_mut(), Deleter::None));
+        }
+        if nbytes <= blocks::LARGEST {
+            // SAFETY: the size is at most 1 KiB and the alignment a power of two.
+            let layout = unsafe { Layout::from_size_align_unchecked(nbytes, blocks::ALIGN) };
+            return Ok((blocks::allocate(layout).as_ptr(), Deleter::Function(release_small)));
+        }
+        let pointer = if nbytes > isize::MAX as usize / 2 { std::ptr::null_mut() } else { self.block(nbytes) };
+        if pointer.is_null() {
+            bail!(
+                Runtime,
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate {nbytes} bytes. Error code 12 (Cannot \
+                 allocate memory)"
+            );
+        }
+        self.count(nbytes);
+        Ok((pointer, Deleter::Function(release_large)))
     }
 
     #[inline]
@@ -315,12 +337,6 @@ impl CpuAllocator {
     }
 }
 
-/// True for sizes that [`CpuAllocator::small`] allocates.
-#[inline]
-pub(crate) fn is_small(nbytes: usize) -> bool {
-    (1..=blocks::LARGEST).contains(&nbytes)
-}
-
 /// # Safety
 /// The pointer came from [`CpuAllocator::allocate`] with these bytes, above the largest small block.
 unsafe fn release_large(pointer: NonNull<u8>, nbytes: usize) {
@@ -339,24 +355,9 @@ unsafe fn release_small(pointer: NonNull<u8>, nbytes: usize) {
 impl Allocator for CpuAllocator {
     #[inline]
     fn allocate(&self, nbytes: usize, device: Device) -> Result<DataPtr> {
-        if nbytes == 0 {
-            // SAFETY: no byte is valid behind a null pointer of length 0.
-            return Ok(unsafe { DataPtr::new(std::ptr::null_mut(), 0, device, Deleter::None) });
-        }
-        if nbytes <= blocks::LARGEST {
-            return Ok(self.small(nbytes));
-        }
-        let pointer = if nbytes > isize::MAX as usize / 2 { std::ptr::null_mut() } else { self.block(nbytes) };
-        if pointer.is_null() {
-            bail!(
-                Runtime,
-                "DefaultCPUAllocator: can't allocate memory: you tried to allocate {nbytes} bytes. Error code 12 (Cannot \
-                 allocate memory)"
-            );
-        }
-        self.count(nbytes);
-        // SAFETY: the block is at least `nbytes` bytes long, initialised, and ours until `release_large`.
-        Ok(unsafe { DataPtr::new(pointer, nbytes, device, Deleter::Function(release_large)) })
+        let (pointer, deleter) = self.memory(nbytes)?;
+        // SAFETY: the memory is `nbytes` bytes long, initialised, and ours until its deleter has run.
+        Ok(unsafe { DataPtr::new(pointer, nbytes, device, deleter) })
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, nbytes: usize) {

@@ -127,7 +127,7 @@ mod tests {
         let storage = Storage::from_vec((0..6).map(f64::from).collect());
         let view = |sizes: &[i64], strides: &[i64], offset| {
             let (sizes, strides) = (Dims::from_slice(sizes), Dims::from_slice(strides));
-            TensorImpl::new(storage.clone(), DType::F64, sizes, strides, offset).unwrap()
+            TensorImpl::new(storage.clone(), DType::F64, &sizes, &strides, offset).unwrap()
         };
         let reader = storage.borrow().unwrap();
         assert_eq!(elements::<f64>(view(&[2, 2], &[2, 1], 1).metadata()).unwrap(), [1.0, 2.0, 3.0, 4.0]);
@@ -155,7 +155,7 @@ mod tests {
         };
         assert!(elements::<f32>(empty(Device::CPU).metadata()).unwrap().is_empty());
         let (sizes, strides) = (Dims::from_slice(&[0]), Dims::from_slice(&[1]));
-        let beyond = TensorImpl::new(Storage::from_vec(vec![1f32]), DType::F32, sizes, strides, 9).unwrap();
+        let beyond = TensorImpl::new(Storage::from_vec(vec![1f32]), DType::F32, &sizes, &strides, 9).unwrap();
         assert!(elements::<f32>(beyond.metadata()).unwrap().is_empty());
         assert!(elements::<f32>(empty(Device::META).metadata()).is_err());
     }

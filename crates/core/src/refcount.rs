@@ -1,5 +1,5 @@
-//! [`Ref`]: the shared pointer of tensors and storages, its siblings with one owner, and the thread-local free lists that
-//! their blocks come from.
+//! [`Ref`]: the shared pointer of tensors and storages, the slot for what autograd keeps with a tensor, and the thread-local
+//! free lists that their blocks come from.
 //!
 //! No weak count, so a sole owner's drop needs a load and no atomic read-modify-write.
 #![allow(unsafe_code)]
@@ -26,6 +26,9 @@ unsafe impl<T: Send + Sync> Send for Ref<T> {}
 unsafe impl<T: Send + Sync> Sync for Ref<T> {}
 
 impl<T> Ref<T> {
+    /// Bytes from the start of its block, which is aligned to [`blocks::ALIGN`], to the value.
+    pub(crate) const VALUE: usize = std::mem::offset_of!(Inner<T>, value);
+
     /// Makes a value behind a new count of one: `write` writes it, whole, where it stays (see [`write_fields`]).
     ///
     /// # Safety
@@ -129,54 +132,6 @@ macro_rules! write_fields {
 }
 pub(crate) use write_fields;
 
-/// The one owner of a value in a block: a `Box` of up to [`blocks::LARGEST`] bytes from the free lists.
-pub(crate) struct Unique<T>(NonNull<T>);
-
-// SAFETY: as for `Box`.
-unsafe impl<T: Send> Send for Unique<T> {}
-// SAFETY: as for `Box`.
-unsafe impl<T: Sync> Sync for Unique<T> {}
-
-impl<T> Unique<T> {
-    /// Makes a value in a block: in its place, where the compiler inlines `make`.
-    #[inline(always)]
-    pub(crate) fn new_with(make: impl FnOnce() -> T) -> Self {
-        const { assert!(size_of::<T>() <= blocks::LARGEST && align_of::<T>() <= blocks::ALIGN) };
-        let block = blocks::allocate(Layout::new::<T>()).cast::<T>();
-        // SAFETY: `block` is fresh memory of `T`'s size, aligned to at least 64 bytes. If `make` unwinds, it is lost, no more.
-        unsafe { block.write(make()) };
-        Self(block)
-    }
-}
-
-impl<T> Deref for Unique<T> {
-    type Target = T;
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: the value lives as long as its one owner.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl<T> std::ops::DerefMut for Unique<T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and the owner is borrowed exclusively.
-        unsafe { self.0.as_mut() }
-    }
-}
-
-impl<T> Drop for Unique<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the one owner drops the value once and returns its block with its own layout.
-        unsafe {
-            self.0.as_ptr().drop_in_place();
-            blocks::release(self.0.cast(), Layout::new::<T>());
-        }
-    }
-}
-
 /// A value of any type, made at first need and dropped with its owner: a `OnceLock<Box<dyn Any>>` whose value lies in a
 /// block of the free lists, and whose race is one exchange.
 #[derive(Default)]
@@ -222,20 +177,29 @@ impl Slot {
         unsafe { (head.as_ref().of == TypeId::of::<T>()).then(|| &head.cast::<Entry<T>>().as_ref().value) }
     }
 
-    /// The value, made now if there is none; `None` if there is one of another type.
+    /// The value, made now if there is none; `None` if there is one of another type. It begins as the default and is filled
+    /// in where it stays: what is moved there is stored and loaded in different widths, which makes the loads wait.
     #[inline]
-    pub(crate) fn get_or_init<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+    pub(crate) fn get_or_init<T: Default + Send + Sync + 'static>(&self, fill: impl FnOnce(&mut T)) -> Option<&T> {
         const { assert!(size_of::<Entry<T>>() <= blocks::LARGEST && align_of::<Entry<T>>() <= blocks::ALIGN) };
-        if !self.is_some() {
-            let entry = Entry { head: Head { of: TypeId::of::<T>(), drop: Entry::<T>::drop }, value: make() };
-            let block = blocks::allocate(Layout::new::<Entry<T>>()).cast::<Entry<T>>();
-            // SAFETY: fresh memory of the entry's size, aligned to at least 64 bytes.
-            unsafe { block.write(entry) };
-            let fresh = block.cast::<Head>().as_ptr();
-            if self.0.compare_exchange(std::ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed).is_err() {
-                // SAFETY: another thread was faster, so this entry was not published and is dropped here once.
-                unsafe { Entry::<T>::drop(block.cast()) };
+        if self.is_some() {
+            return self.get();
+        }
+        {
+            let mut block = blocks::allocate(Layout::new::<Entry<T>>()).cast::<Entry<T>>();
+            let head = Head { of: TypeId::of::<T>(), drop: Entry::<T>::drop };
+            // SAFETY: fresh memory of the entry's size, aligned to at least 64 bytes. If `fill` unwinds, it is lost, no more.
+            unsafe {
+                block.write(Entry { head, value: T::default() });
+                fill(&mut block.as_mut().value);
             }
+            let fresh = block.cast::<Head>().as_ptr();
+            if self.0.compare_exchange(std::ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
+                // SAFETY: as in `get`; the type is the one that was just written.
+                return Some(unsafe { &block.as_ref().value });
+            }
+            // SAFETY: another thread was faster, so this entry was not published and is dropped here once.
+            unsafe { Entry::<T>::drop(block.cast()) };
         }
         self.get()
     }
@@ -369,19 +333,19 @@ mod tests {
         std::thread::scope(|scope| {
             for i in 0..8 {
                 let slot = &slot;
-                scope.spawn(move || slot.get_or_init(|| format!("{i}")).map(String::len));
+                scope.spawn(move || slot.get_or_init(|text| *text = format!("{i}")).map(String::len));
             }
         });
         let first = slot.get::<String>().unwrap();
-        assert_eq!(slot.get_or_init(|| "later".to_owned()).unwrap(), first);
-        assert!(slot.get::<usize>().is_none() && slot.get_or_init(|| 7usize).is_none());
+        assert_eq!(slot.get_or_init(|text| *text = "later".to_owned()).unwrap(), first);
+        assert!(slot.get::<usize>().is_none() && slot.get_or_init(|number: &mut usize| *number = 7).is_none());
     }
 
     #[test]
     fn a_slot_drops_its_value() {
         static DROPPED: AtomicBool = AtomicBool::new(false);
         let slot = Slot::default();
-        slot.get_or_init(|| Flag(&DROPPED));
+        slot.get_or_init(|flag: &mut Option<Flag<'static>>| *flag = Some(Flag(&DROPPED)));
         assert!(!DROPPED.load(Ordering::SeqCst));
         drop(slot);
         assert!(DROPPED.load(Ordering::SeqCst));

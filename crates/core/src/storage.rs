@@ -5,21 +5,26 @@
 //! (n readers or one writer, as `RefCell` does), so nobody ever waits for a guard; a conflict is an error at once.
 #![allow(unsafe_code)]
 
+mod access;
+
 use std::cell::UnsafeCell;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+pub use self::access::Access;
+use self::access::Hold;
+use crate::allocator::{self, DataPtr, Deleter};
+use crate::refcount::{blocks, write_fields};
+use crate::{Device, Ref, Result, bail, check};
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
-use smallvec::SmallVec;
-
-use crate::allocator::{self, Allocator, DataPtr, Deleter};
-use crate::refcount::write_fields;
-use crate::{Device, Error, Ref, Result, bail, check};
 
 /// A shared reference to a block of bytes on a device. Cloning shares the bytes.
 #[derive(Clone)]
 pub struct Storage(Ref<StorageImpl>);
 
+/// With its count of references the state fills one cache line; what follows in its block is the memory of small storages.
+#[repr(C)]
 struct StorageImpl {
     lock: RawRwLock,
     /// Readers that are out, or -1 for a writer. Changed under the lock only.
@@ -29,37 +34,62 @@ struct StorageImpl {
     version: AtomicU32,
     resizable: AtomicBool,
     device: Device,
-    /// Replaced under the exclusive lock only.
-    data: UnsafeCell<DataPtr>,
+    /// Gives the memory back. Replaced under the exclusive lock only, with the pointer and the size.
+    deleter: UnsafeCell<Deleter>,
+    room: UnsafeCell<[u8; StorageImpl::ROOM]>,
 }
 
+const _: () = assert!(
+    (Ref::<StorageImpl>::VALUE + std::mem::offset_of!(StorageImpl, room)).is_multiple_of(blocks::ALIGN),
+    "memory of the host is aligned to cache lines"
+);
+
 impl StorageImpl {
+    /// Bytes that lie beside the state.
+    const ROOM: usize = blocks::ALIGN;
+
+    /// A storage whose bytes lie at an address, or beside its state.
     #[inline(always)]
-    fn new(data: DataPtr, resizable: bool) -> Ref<Self> {
-        let write = |to| {
-            // SAFETY: `Ref` gives the address of the storage to be.
-            unsafe {
-                write_fields!(
-                    to,
-                    StorageImpl {
-                        lock: RawRwLock::INIT,
-                        borrowed: AtomicIsize::new(0),
-                        pointer: AtomicPtr::new(data.as_ptr()),
-                        nbytes: AtomicUsize::new(data.nbytes()),
-                        version: AtomicU32::new(0),
-                        resizable: AtomicBool::new(resizable),
-                        device: data.device(),
-                        data: UnsafeCell::new(data),
-                    }
-                );
-            }
-        };
-        // SAFETY: every field is written.
-        unsafe { Ref::new_in_place(write) }
+    fn new(pointer: Option<*mut u8>, nbytes: usize, device: Device, resizable: bool, deleter: Deleter) -> Ref<Self> {
+        // SAFETY: `Ref` gives the address of the storage to be, in a block whose bytes are initialised: so is the room. Every
+        // other field is written.
+        unsafe {
+            Ref::new_in_place(
+                #[inline(always)]
+                |to: *mut Self| {
+                    let pointer = pointer.unwrap_or_else(|| (&raw mut (*to).room).cast());
+                    write_fields!(
+                        to,
+                        StorageImpl {
+                            lock: RawRwLock::INIT,
+                            borrowed: AtomicIsize::new(0),
+                            pointer: AtomicPtr::new(pointer),
+                            nbytes: AtomicUsize::new(nbytes),
+                            version: AtomicU32::new(0),
+                            resizable: AtomicBool::new(resizable),
+                            device: device,
+                            deleter: UnsafeCell::new(deleter),
+                            room => |_| (),
+                        }
+                    );
+                },
+            )
+        }
     }
 }
 
-// SAFETY: `data` is touched under the exclusive lock or by the last owner; every other field is atomic.
+impl Drop for StorageImpl {
+    #[inline]
+    fn drop(&mut self) {
+        let (pointer, nbytes) = (*self.pointer.get_mut(), *self.nbytes.get_mut());
+        let deleter = std::mem::replace(self.deleter.get_mut(), Deleter::None);
+        // SAFETY: the memory came with this deleter, as many bytes of it, and this was its owner.
+        drop(unsafe { DataPtr::new(pointer, nbytes, self.device, deleter) });
+    }
+}
+
+// SAFETY: `deleter` is touched under the exclusive lock or by the last owner, `room` by kernels under the lock as any memory of
+// a storage; every other field is atomic.
 unsafe impl Send for StorageImpl {}
 // SAFETY: as above.
 unsafe impl Sync for StorageImpl {}
@@ -74,23 +104,30 @@ impl Storage {
         if !device.is_cpu() {
             return Ok(Self::from_data_ptr(allocator::of(device)?.allocate(nbytes, device)?, true));
         }
-        if !allocator::is_small(nbytes) {
-            return Ok(Self::from_data_ptr(allocator::CPU.allocate(nbytes, device)?, true));
+        if (1..=StorageImpl::ROOM).contains(&nbytes) {
+            return Ok(Self(StorageImpl::new(None, nbytes, device, true, Deleter::None)));
         }
-        Ok(Self(StorageImpl::new(allocator::CPU.small(nbytes), true)))
+        let (pointer, deleter) = allocator::CPU.memory(nbytes)?;
+        Ok(Self(StorageImpl::new(Some(pointer), nbytes, device, true, deleter)))
     }
 
     /// A storage over memory that was allocated elsewhere.
     #[inline(always)]
     pub fn from_data_ptr(data: DataPtr, resizable: bool) -> Self {
-        Self(StorageImpl::new(data, resizable))
+        let (pointer, nbytes, device, deleter) = data.into_parts();
+        Self(StorageImpl::new(Some(pointer), nbytes, device, resizable, deleter))
     }
 
     /// A storage over a vector's memory, without a copy.
     pub fn from_vec<T: bytemuck::Pod + Send + Sync>(mut values: Vec<T>) -> Self {
         let pointer = values.as_mut_ptr().cast::<u8>();
         let nbytes = std::mem::size_of_val(values.as_slice());
-        let deleter = Deleter::Closure(Box::new(move || drop(values)));
+        let deleter = if values.len() == values.capacity() && nbytes > 0 {
+            std::mem::forget(values);
+            Deleter::Function(release_vec::<T>)
+        } else {
+            Deleter::Closure(Box::new(Box::new(move || drop(values))))
+        };
         // SAFETY: the vector's buffer stays where it is and belongs to the deleter alone; `Pod` values are initialised.
         Self::from_data_ptr(unsafe { DataPtr::new(pointer, nbytes, Device::CPU, deleter) }, false)
     }
@@ -172,20 +209,23 @@ impl Storage {
         }
         check!(self.resizable(), "Trying to resize storage that is not resizable");
         let memory = allocator::of(self.device())?;
-        let _access = Access::of(self, true)?;
+        let _lock = Hold::of(&self.0, true)?;
         let old = self.nbytes();
         if nbytes <= old {
             return Ok(());
         }
         let fresh = memory.allocate(nbytes, self.device())?;
+        let (pointer, _, device, deleter) = fresh.into_parts();
         // SAFETY: the exclusive lock is held, both blocks are valid for `old` bytes and distinct; the old block has no
-        // slices (checked by `Access::lock`) and kernels read pointers only under the lock, so it may be dropped.
+        // slices (checked by `Access::lock`) and kernels read pointers only under the lock, so it may be dropped: with the
+        // deleter that it came with, which is taken from its cell under the same lock.
         unsafe {
             if old > 0 {
-                memory.copy(fresh.as_ptr(), self.data_ptr(), old);
+                memory.copy(pointer, self.data_ptr(), old);
             }
-            self.0.pointer.store(fresh.as_ptr(), Ordering::Release);
-            *self.0.data.get() = fresh;
+            let before = self.0.pointer.swap(pointer, Ordering::AcqRel);
+            let deleter = std::mem::replace(&mut *self.0.deleter.get(), deleter);
+            drop(DataPtr::new(before, old, device, deleter));
         }
         self.0.nbytes.store(nbytes, Ordering::Release);
         Ok(())
@@ -198,7 +238,7 @@ impl Storage {
     /// When a writer is out, and those of `f`.
     pub(crate) fn locked_bytes<R>(&self, f: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         check!(self.device().is_cpu(), "expected a tensor on the cpu, but got one on {}", self.device());
-        let _access = Access::of(self, false)?;
+        let _lock = Hold::of(&self.0, false)?;
         let pointer = self.data_ptr();
         if pointer.is_null() {
             return f(&[]);
@@ -213,7 +253,7 @@ impl Storage {
     /// # Errors
     /// When a writer is out, on any thread.
     pub fn borrow(&self) -> Result<Borrow> {
-        let _access = Access::of(self, false)?;
+        let _lock = Hold::of(&self.0, false)?;
         self.0.borrowed.fetch_add(1, Ordering::AcqRel);
         Ok(Borrow { storage: self.clone(), writes: false })
     }
@@ -223,11 +263,19 @@ impl Storage {
     /// # Errors
     /// When a reader or writer is out, on any thread.
     pub fn borrow_mut(&self) -> Result<Borrow> {
-        let _access = Access::of(self, true)?;
+        let _lock = Hold::of(&self.0, true)?;
         self.0.borrowed.store(-1, Ordering::Release);
         self.bump_version();
         Ok(Borrow { storage: self.clone(), writes: true })
     }
+}
+
+/// # Safety
+/// The pointer and the bytes are those of a vector of `T` without room to spare, which was forgotten.
+unsafe fn release_vec<T>(pointer: NonNull<u8>, nbytes: usize) {
+    let len = nbytes / size_of::<T>();
+    // SAFETY: forwarded from the caller.
+    drop(unsafe { Vec::from_raw_parts(pointer.cast::<T>().as_ptr(), len, len) });
 }
 
 /// A counted use of a storage's bytes by user code. While one is out, kernels that conflict with it are errors.
@@ -289,108 +337,6 @@ impl Drop for Borrow {
     }
 }
 
-/// The locks of a running kernel: shared on what it reads, exclusive on what it writes. Released on drop.
-///
-/// Kernels never run operators or user code while they hold one, so there is no cycle of waiting threads; the address
-/// order rules out the rest.
-pub struct Access<'a> {
-    /// Distinct storages in address order, and whether they are written.
-    wanted: SmallVec<[(&'a StorageImpl, bool); 4]>,
-    /// How many of them are locked.
-    locked: usize,
-}
-
-impl<'a> Access<'a> {
-    /// No locks.
-    #[inline(always)]
-    #[allow(clippy::new_without_default, reason = "a guard without anything to guard is only a beginning")]
-    pub fn new() -> Self {
-        Self { wanted: SmallVec::new(), locked: 0 }
-    }
-
-    /// Wants a lock, exclusive on a storage that is written. Taken by [`Access::lock`].
-    #[inline(always)]
-    pub fn add(&mut self, storage: &'a Storage, write: bool) {
-        self.wanted.push((&*storage.0, write));
-    }
-
-    /// Takes the locks that were added, on each storage once. It is called once: a lock of its own thread would be waited for.
-    ///
-    /// # Errors
-    /// When a slice that conflicts is out ("storage is borrowed"), or locks were taken before.
-    #[inline(always)]
-    pub fn lock(&mut self) -> Result<()> {
-        check!(self.locked == 0, "the locks of a kernel were taken twice");
-        if self.wanted.len() > 1 {
-            self.order();
-        }
-        let Self { wanted, locked } = self;
-        for &(storage, write) in wanted.iter() {
-            if write {
-                storage.lock.lock_exclusive();
-            } else {
-                storage.lock.lock_shared();
-            }
-            *locked += 1;
-            let borrowed = storage.borrowed.load(Ordering::Acquire);
-            if borrowed < 0 || (write && borrowed > 0) {
-                return Err(borrow_conflict(write));
-            }
-        }
-        Ok(())
-    }
-
-    /// The locks on one storage.
-    ///
-    /// # Errors
-    /// As [`Access::lock`].
-    fn of(storage: &'a Storage, write: bool) -> Result<Self> {
-        let mut access = Self::new();
-        access.add(storage, write);
-        access.lock()?;
-        Ok(access)
-    }
-
-    /// Brings what is wanted into address order, each storage once.
-    fn order(&mut self) {
-        let address = |storage: &StorageImpl| std::ptr::from_ref(storage) as usize;
-        if let [(a, a_written), (b, b_written)] = self.wanted.as_mut_slice() {
-            if address(a) > address(b) {
-                self.wanted.swap(0, 1);
-            } else if address(a) == address(b) {
-                *a_written |= *b_written;
-                self.wanted.pop();
-            }
-            return;
-        }
-        // Writers first among equals, so that the duplicate that goes is the reader.
-        self.wanted.sort_unstable_by_key(|(storage, write)| (address(storage), !write));
-        self.wanted.dedup_by(|b, a| std::ptr::eq(a.0, b.0));
-    }
-}
-
-#[cold]
-fn borrow_conflict(write: bool) -> Error {
-    let what = if write { "written" } else { "read" };
-    Error::runtime(format!("storage is borrowed: it cannot be {what} while a slice or accessor of it is alive"))
-}
-
-impl Drop for Access<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        for (storage, write) in self.wanted.as_slice()[..self.locked].iter().rev() {
-            // SAFETY: the first `locked` storages were locked by [`Access::lock`], in that mode, and are unlocked here once.
-            unsafe {
-                if *write {
-                    storage.lock.unlock_exclusive();
-                } else {
-                    storage.lock.unlock_shared();
-                }
-            }
-        }
-    }
-}
-
 /// Checks that a storage has room for `needed` bytes, as `set_` and `as_strided` must.
 ///
 /// # Errors
@@ -415,49 +361,4 @@ pub fn check_in_bounds(storage: &Storage, sizes: &[i64], strides: &[i64], itemsi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn locks<'a>(reads: &[&'a Storage], writes: &[&'a Storage]) -> Result<Access<'a>> {
-        let mut access = Access::new();
-        reads.iter().for_each(|storage| access.add(storage, false));
-        writes.iter().for_each(|storage| access.add(storage, true));
-        access.lock()?;
-        Ok(access)
-    }
-
-    #[test]
-    fn slices_exclude_writers_and_kernels() {
-        let storage = Storage::allocate(16, Device::CPU).unwrap();
-        let reader = storage.borrow().unwrap();
-        let second = storage.borrow().unwrap();
-        assert!(storage.borrow_mut().is_err());
-        assert!(locks(&[&storage], &[]).is_ok());
-        assert!(locks(&[], &[&storage]).is_err());
-        assert!(storage.grow(1024).is_err());
-        drop((reader, second));
-        let writer = storage.borrow_mut().unwrap();
-        assert!(locks(&[&storage], &[]).is_err());
-        drop(writer);
-        assert_eq!(storage.version(), 1);
-        storage.grow(4096).unwrap();
-        assert_eq!(storage.nbytes(), 4096);
-    }
-
-    #[test]
-    fn one_storage_as_input_and_output_is_locked_once() {
-        let storage = Storage::allocate(16, Device::CPU).unwrap();
-        drop(locks(&[&storage, &storage], &[&storage]).unwrap());
-        drop(locks(&[], &[&storage]).unwrap());
-    }
-
-    #[test]
-    fn a_vector_becomes_a_storage_without_a_copy() {
-        let values = vec![1.0f32, 2.0];
-        let address = values.as_ptr() as usize;
-        let storage = Storage::from_vec(values);
-        assert_eq!(storage.data_ptr() as usize, address);
-        assert_eq!(storage.nbytes(), 8);
-        assert!(storage.grow(100).is_err());
-    }
-}
+mod tests;

@@ -72,11 +72,19 @@ pub fn numel(sizes: &[i64]) -> Result<i64> {
 /// Row-major strides. Those of an empty tensor with huge sizes end at the largest number.
 #[inline]
 pub fn contiguous(sizes: &[i64]) -> Dims {
-    let mut strides = Dims::from_elem(1, sizes.len());
-    for i in (0..sizes.len().saturating_sub(1)).rev() {
-        strides[i] = strides[i + 1].saturating_mul(sizes[i + 1].max(1));
-    }
+    let mut strides = dims(sizes);
+    contiguous_into(sizes, &mut strides);
     strides
+}
+
+/// [`contiguous`] written to `out`, which is as long.
+#[inline]
+pub fn contiguous_into(sizes: &[i64], out: &mut [i64]) {
+    let mut next = 1i64;
+    for i in (0..sizes.len().min(out.len())).rev() {
+        out[i] = next;
+        next = next.saturating_mul(sizes[i].max(1));
+    }
 }
 
 /// Strides of a memory format.
@@ -315,6 +323,16 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
 /// # Errors
 /// When there are two, or no number fits.
 pub fn infer_size(shape: &[i64], numel: i64) -> Result<Dims> {
+    let mut sizes = Dims::from_slice(shape);
+    infer_size_in_place(&mut sizes, numel)?;
+    Ok(sizes)
+}
+
+/// [`infer_size`] where the shape lies.
+///
+/// # Errors
+/// As there; the shape stays as it was.
+pub fn infer_size_in_place(shape: &mut [i64], numel: i64) -> Result<()> {
     let mut known: i64 = 1;
     let mut inferred = None;
     for (i, &size) in shape.iter().enumerate() {
@@ -326,7 +344,6 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<Dims> {
             known = known.saturating_mul(size);
         }
     }
-    let mut sizes = Dims::from_slice(shape);
     if numel == known || (inferred.is_some() && known > 0 && numel % known == 0) {
         if let Some(i) = inferred {
             check!(
@@ -335,26 +352,37 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<Dims> {
                  value and is ambiguous",
                 show(shape)
             );
-            sizes[i] = numel / known;
+            shape[i] = numel / known;
         }
-        return Ok(sizes);
+        return Ok(());
     }
     bail!(Runtime, "shape '{}' is invalid for input of size {numel}", show(shape));
 }
 
 /// Strides that show the same elements in a new shape, if there are any (`computeStride`).
 pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
-    if sizes.contains(&0) {
-        let strides = if sizes == new { Dims::from_slice(strides) } else { contiguous(new) };
-        return new.contains(&0).then_some(strides);
-    }
-    if sizes.is_empty() {
-        return new.iter().all(|&size| size == 1).then(|| Dims::from_elem(1, new.len()));
-    }
     let mut out = Dims::from_elem(0, new.len());
+    view_into(sizes, strides, new, &mut out).then_some(out)
+}
+
+/// [`view`] written to `out`, which is as long as the new shape; false if there are none.
+pub fn view_into(sizes: &[i64], strides: &[i64], new: &[i64], out: &mut [i64]) -> bool {
+    if sizes.contains(&0) {
+        if sizes == new {
+            out.copy_from_slice(strides);
+        } else {
+            contiguous_into(new, out);
+        }
+        return new.contains(&0);
+    }
+    if is_row_major(sizes, strides) {
+        contiguous_into(new, out);
+        let numel = |sizes: &[i64]| sizes.iter().fold(1i64, |numel, &size| numel.wrapping_mul(size));
+        return numel(sizes) == numel(new);
+    }
     let mut view_d = new.len() as isize - 1;
     // Stride of the subspace that is being matched, its elements so far in the old and in the new shape.
-    let mut chunk_stride = *strides.last()?;
+    let Some(&(mut chunk_stride)) = strides.last() else { return false };
     let (mut old_numel, mut new_numel) = (1i64, 1i64);
     for d in (0..sizes.len()).rev() {
         old_numel = old_numel.wrapping_mul(sizes[d]);
@@ -366,7 +394,7 @@ pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
                 view_d -= 1;
             }
             if new_numel != old_numel {
-                return None;
+                return false;
             }
             if d > 0 {
                 chunk_stride = strides[d - 1];
@@ -374,7 +402,7 @@ pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
             }
         }
     }
-    (view_d == -1).then_some(out)
+    view_d == -1
 }
 
 /// Sizes and strides of an expanded view.
@@ -382,6 +410,22 @@ pub fn view(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<Dims> {
 /// # Errors
 /// With PyTorch's text when a size does not fit.
 pub fn expand(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<(Dims, Dims)> {
+    let (mut out_sizes, mut out_strides) = (dims(target), dims(target));
+    expand_into(sizes, strides, target, &mut out_sizes, &mut out_strides)?;
+    Ok((out_sizes, out_strides))
+}
+
+/// [`expand`] written to buffers that are as long as the target.
+///
+/// # Errors
+/// As there.
+pub fn expand_into(
+    sizes: &[i64],
+    strides: &[i64],
+    target: &[i64],
+    out_sizes: &mut [i64],
+    out_strides: &mut [i64],
+) -> Result<()> {
     check!(
         target.len() >= sizes.len(),
         "expand({}, size={}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in \
@@ -392,7 +436,6 @@ pub fn expand(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<(Dims, D
         sizes.len()
     );
     let lead = target.len() - sizes.len();
-    let (mut out_sizes, mut out_strides) = (Dims::from_elem(0, target.len()), Dims::from_elem(0, target.len()));
     for i in (0..target.len()).rev() {
         let (mut size, mut stride) = match i.checked_sub(lead) {
             Some(d) => (sizes[d], strides[d]),
@@ -421,7 +464,7 @@ pub fn expand(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<(Dims, D
         }
         (out_sizes[i], out_strides[i]) = (size, stride);
     }
-    Ok((out_sizes, out_strides))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -51,6 +51,18 @@ impl<'a> Shape<'a> {
     }
 }
 
+/// Checks what sizes and strides must be whatever they view: as many of the one as of the other, none negative, and a number
+/// of elements that fits.
+#[inline(always)]
+fn check_shape(sizes: &[i64], strides: &[i64]) -> Result<()> {
+    strides::numel(sizes)?;
+    check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
+    // One sign bit for all of them.
+    let signs = strides.iter().fold(0, |signs, &stride| signs | stride);
+    check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
+    Ok(())
+}
+
 impl Metadata {
     /// Writes a view of a storage to its place. The caller has checked that it lies within the bytes.
     ///
@@ -129,13 +141,11 @@ impl TensorImpl {
     ///
     /// # Errors
     /// When the view does not lie within the storage, or its arithmetic overflows.
-    pub fn new(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<TensorRef> {
-        strides::numel(&sizes)?;
-        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
+    pub fn new(storage: Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> Result<TensorRef> {
+        check_shape(sizes, strides)?;
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
-        check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
-        crate::storage::check_in_bounds(&storage, &sizes, &strides, dtype.itemsize(), offset)?;
-        Ok(Self::make(None, storage, dtype, Shape::new(&sizes, &strides), offset))
+        crate::storage::check_in_bounds(&storage, sizes, strides, dtype.itemsize(), offset)?;
+        Ok(Self::make(None, storage, dtype, Shape::new(sizes, strides), offset))
     }
 
     /// A fresh dense tensor. Its elements are initialised, with no particular value.
@@ -152,14 +162,26 @@ impl TensorImpl {
     /// # Errors
     /// As there.
     pub fn empty_of(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<TensorRef> {
-        strides::numel(sizes)?;
-        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
-        // One sign bit for all of them.
-        let signs = strides.iter().fold(0, |signs, &stride| signs | stride);
-        check!(signs >= 0, "negative strides are not supported: {}", strides::show(strides));
+        check_shape(sizes, strides)?;
         let nbytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0)?;
         let storage = Storage::allocate(nbytes, device)?;
         Ok(Self::make(None, storage, dtype, Shape::new(sizes, strides), 0))
+    }
+
+    /// A fresh row-major tensor.
+    ///
+    /// # Errors
+    /// As [`TensorImpl::empty`].
+    pub fn empty_dense(sizes: &[i64], dtype: DType, device: Device) -> Result<TensorRef> {
+        let numel = strides::numel(sizes)?;
+        // In place: strides that are returned are stored and loaded in different widths, which makes the loads wait.
+        let mut strides = strides::dims(sizes);
+        strides::contiguous_into(sizes, &mut strides);
+        let Some(nbytes) = numel.checked_mul(dtype.itemsize() as i64) else {
+            return Self::empty_of(sizes, &strides, dtype, device);
+        };
+        let storage = Storage::allocate(nbytes as usize, device)?;
+        Ok(Self::make(None, storage, dtype, Shape { sizes, strides: &strides, numel, contiguous: true }, 0))
     }
 
     /// A 0-dim tensor on the host that holds one element.
@@ -218,26 +240,27 @@ impl TensorImpl {
     ) -> TensorRef {
         let inference = tls::inference_enabled();
         let key_set = DispatchKeySet::of_tensor(storage.device().kind(), inference);
-        let write = |to: *mut Self| {
-            // SAFETY: `Ref` gives the address of the tensor to be; its first metadata are a field of it.
-            unsafe {
-                write_fields!(
-                    to,
-                    TensorImpl {
-                        current: AtomicPtr::new(ptr::null_mut()),
-                        first => |first| Metadata::write(first, storage, dtype, shape, offset),
-                        key_set: key_set,
-                        requires_grad: AtomicBool::new(false),
-                        wrapped_number: AtomicBool::new(false),
-                        inference: inference,
-                        version: version,
-                        autograd: Slot::default(),
-                    }
-                );
-            }
-        };
-        // SAFETY: every field is written.
-        unsafe { Ref::new_in_place(write) }
+        // SAFETY: `Ref` gives the address of the tensor to be, whose first metadata are a field of it; every field is written.
+        unsafe {
+            Ref::new_in_place(
+                #[inline(always)]
+                |to: *mut Self| {
+                    write_fields!(
+                        to,
+                        TensorImpl {
+                            current: AtomicPtr::new(ptr::null_mut()),
+                            first => |first| Metadata::write(first, storage, dtype, shape, offset),
+                            key_set: key_set,
+                            requires_grad: AtomicBool::new(false),
+                            wrapped_number: AtomicBool::new(false),
+                            inference: inference,
+                            version: version,
+                            autograd: Slot::default(),
+                        }
+                    );
+                },
+            )
+        }
     }
 
     /// The newest metadata.
@@ -257,10 +280,8 @@ impl TensorImpl {
     /// # Errors
     /// When the view does not lie within the storage, or the storage is on another device.
     pub fn set_metadata(&self, storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<()> {
-        strides::numel(&sizes)?;
-        check!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
+        check_shape(&sizes, &strides)?;
         check!(offset >= 0, "Tensor: invalid storage offset {offset}");
-        check!(strides.iter().all(|&s| s >= 0), "negative strides are not supported: {}", strides::show(&strides));
         check!(
             storage.device() == self.device(),
             "Attempted to set the storage of a tensor on device \"{}\" to a storage on different device \"{}\".  This is \
@@ -448,10 +469,11 @@ impl TensorImpl {
         self.autograd.get()
     }
 
-    /// What autograd keeps with this tensor, made at first need; `None` if something of another type is kept.
+    /// What autograd keeps with this tensor, made at first need: the default, then what `fill` makes of it. `None` if
+    /// something of another type is kept.
     #[inline]
-    pub fn autograd_or_init<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
-        self.autograd.get_or_init(make)
+    pub fn autograd_or_init<T: Default + Send + Sync + 'static>(&self, fill: impl FnOnce(&mut T)) -> Option<&T> {
+        self.autograd.get_or_init(fill)
     }
 }
 
@@ -487,9 +509,9 @@ mod tests {
     fn views_beyond_the_storage_are_refused() {
         let storage = Storage::allocate(8, Device::CPU).unwrap();
         let one = Dims::from_slice(&[1]);
-        assert!(TensorImpl::new(storage.clone(), DType::F32, Dims::from_slice(&[3]), one.clone(), 0).is_err());
-        assert!(TensorImpl::new(storage.clone(), DType::F32, Dims::from_slice(&[2, 9]), one.clone(), 0).is_err());
-        assert!(TensorImpl::new(storage, DType::F32, Dims::from_slice(&[2]), one, 0).is_ok());
+        assert!(TensorImpl::new(storage.clone(), DType::F32, &[3], &one, 0).is_err());
+        assert!(TensorImpl::new(storage.clone(), DType::F32, &[2, 9], &one, 0).is_err());
+        assert!(TensorImpl::new(storage, DType::F32, &[2], &one, 0).is_ok());
         let (more, fewer) = (Dims::from_slice(&[2, 9]), Dims::from_slice(&[1]));
         assert!(TensorImpl::empty(more, fewer, DType::F32, Device::CPU).is_err());
         let (square, backward) = (Dims::from_slice(&[3, 3]), Dims::from_slice(&[3, -1]));

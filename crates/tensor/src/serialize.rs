@@ -75,7 +75,7 @@ pub fn load(bytes: &[u8]) -> Result<StateDict> {
             let sizes = view.shape().iter().map(|&size| i64::try_from(size)).collect::<Result<Vec<_>, _>>();
             let Ok(sizes) = sizes else { bail!(Runtime, "the tensor '{name}' is too large") };
             let storage = Storage::from_bytes(view.data())?;
-            let tensor = Tensor::from_storage(storage, *dtype, &sizes[..], strides::contiguous(&sizes), 0)?;
+            let tensor = Tensor::from_storage(storage, *dtype, &sizes[..], &strides::contiguous(&sizes), 0)?;
             Ok((name, tensor))
         })
         .collect()

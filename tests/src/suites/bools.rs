@@ -34,7 +34,7 @@ fn every_way_in() {
     let viewed = strange(8);
     // SAFETY is the callee's: the vector owns the bytes, as memory of another library would.
     let owned = core::Storage::from_vec(BYTES.to_vec());
-    let blob = Tensor::from_storage(owned, DType::Bool, &[8][..], &[1][..], 0).unwrap();
+    let blob = Tensor::from_storage(owned, DType::Bool, &[8], &[1], 0).unwrap();
     let typed = Tensor::from_vec(BYTES.map(Bool).to_vec(), &[8]).unwrap();
     let file = {
         let mut state = StateDict::new();

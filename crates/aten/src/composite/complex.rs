@@ -65,7 +65,7 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
     let mut strides: Dims = m.strides.iter().map(|s| s * 2).collect();
     sizes.push(2);
     strides.push(1);
-    Tensor::from_storage(m.storage.clone(), m.dtype.to_real(), sizes, strides, m.offset * 2)
+    Tensor::from_storage(m.storage.clone(), m.dtype.to_real(), &sizes, &strides, m.offset * 2)
 }
 
 /// A real tensor with a last dimension of two parts as a complex one: a view.
@@ -87,7 +87,7 @@ pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
     check!(m.offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
     let sizes = Dims::from_slice(&m.sizes[..last]);
     let strides: Dims = m.strides[..last].iter().map(|s| s / 2).collect();
-    Tensor::from_storage(m.storage.clone(), dtype.to_complex(), sizes, strides, m.offset / 2)
+    Tensor::from_storage(m.storage.clone(), dtype.to_complex(), &sizes, &strides, m.offset / 2)
 }
 
 /// The real part, a view; a real tensor is its own.

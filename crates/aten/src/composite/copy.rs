@@ -50,7 +50,7 @@ pub fn copy(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor>
     let m = self_.as_impl().metadata();
     let bytes = strides::storage_bytes(&m.sizes, &m.strides, m.dtype.itemsize(), m.offset)?;
     let storage = Storage::allocate(bytes, self_.device())?;
-    let result = Tensor::from_storage(storage, m.dtype, m.sizes.clone(), m.strides.clone(), m.offset)?;
+    let result = Tensor::from_storage(storage, m.dtype, &m.sizes, &m.strides, m.offset)?;
     copy_elements(&result, src)?;
     Ok(result)
 }

@@ -28,7 +28,7 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
     let (mut sizes, mut strides) = (without(&m.sizes), without(&m.strides));
     sizes.push(length);
     strides.push(stride);
-    self_.view_of_storage(sizes, strides, start)
+    self_.view_of_storage(&sizes, &strides, start)
 }
 
 /// `diagonal` of the last two dimensions.

@@ -42,7 +42,11 @@ pub fn empty_memory_format(
         "empty(): memory_format preserve_format is only valid with an input tensor"
     );
     let dtype = dtype.unwrap_or_else(promotion::default_dtype);
-    Tensor::new_strided(Dims::from_slice(size), strides::of_format(size, format)?, dtype, device.unwrap_or(Device::CPU))
+    let device = device.unwrap_or(Device::CPU);
+    if format == MemoryFormat::Contiguous {
+        return Tensor::new_dense(size, dtype, device);
+    }
+    Tensor::new_strided(Dims::from_slice(size), strides::of_format(size, format)?, dtype, device)
 }
 
 /// A tensor with given strides whose elements have no particular value.

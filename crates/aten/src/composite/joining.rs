@@ -135,8 +135,8 @@ pub fn block_diag(tensors: &[&Tensor]) -> Result<Tensor> {
     let (mut row, mut column) = (0, 0);
     for (x, [n, m]) in tensors.iter().zip(blocks) {
         let place = result.view_of_storage(
-            Dims::from_slice(&[n, m]),
-            Dims::from_slice(&[sizes[1].max(1), 1]),
+            &[n, m],
+            &[sizes[1].max(1), 1],
             if n * m == 0 { 0 } else { row * sizes[1] + column },
         )?;
         ops::copy_(&place, x, false)?;

@@ -57,7 +57,7 @@ pub(super) fn fill_by(
 
 /// The elements of a dense tensor in the order of memory.
 pub(super) fn row(x: &Tensor) -> Result<Tensor> {
-    x.view_of_storage(Dims::from_slice(&[x.numel()]), Dims::from_slice(&[1]), x.storage_offset())
+    x.view_of_storage(&[x.numel()], &[1], x.storage_offset())
 }
 
 /// Uniform numbers of [from, to), in place.

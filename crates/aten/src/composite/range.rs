@@ -2,7 +2,6 @@
 
 use tensor_core::iter::IterConfig;
 use tensor_core::stream::Streamed;
-use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Layout, Result, Scalar, bail, check, check_not_implemented, promotion};
 
 use crate::{Tensor, kernels, ops};
@@ -110,7 +109,7 @@ pub fn eye_m(
     check!(m >= 0, "m must be greater or equal to 0, got {m}");
     let result = ops::empty_memory_format(&[n, m], dtype, layout, device, pin_memory, None)?;
     set(&result, Scalar::Int(0))?;
-    let diagonal = result.view_of_storage(Dims::from_slice(&[n.min(m)]), Dims::from_slice(&[m + 1]), 0)?;
+    let diagonal = result.view_of_storage(&[n.min(m)], &[m + 1], 0)?;
     set(&diagonal, Scalar::Int(1))?;
     Ok(result)
 }

@@ -29,8 +29,8 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     }
     let result = ops::new_empty(self_, &wanted, None, None, None, None)?;
     if result.numel() > 0 {
-        let source = Tensor::view_of(m, sizes.clone(), strides, m.offset)?;
-        let pairs = result.view_of_storage(sizes.clone(), strides::contiguous(&sizes), 0)?;
+        let source = Tensor::view_of(m, &sizes, &strides, m.offset)?;
+        let pairs = result.view_of_storage(&sizes, &strides::contiguous(&sizes), 0)?;
         ops::copy_(&pairs, &source, false)?;
     }
     Ok(result)

@@ -24,7 +24,7 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
             strides[d] = stride;
         }
     }
-    self_.view_of_storage(sizes, strides, m.offset)
+    self_.view_of_storage(&sizes, &strides, m.offset)
 }
 
 /// Gradient of `unfold`: zeros, with the gradients of all windows added.
@@ -71,7 +71,7 @@ pub fn unflatten_int(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> 
 
 /// `view` with strides that are known to fit.
 pub fn _reshape_alias(self_: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
-    self_.view_of_storage(Dims::from_slice(size), Dims::from_slice(stride), self_.storage_offset())
+    self_.view_of_storage(size, stride, self_.storage_offset())
 }
 
 /// The sum over what was broadcast from a shape.

@@ -9,7 +9,7 @@ use crate::{Tensor, ops};
 /// The same view again (`alias`): a new tensor over the same elements.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    Tensor::view_of(m, strides::dims(&m.sizes), strides::dims(&m.strides), m.offset)
+    Tensor::view_of(m, &m.sizes, &m.strides, m.offset)
 }
 
 /// The same elements again.
@@ -41,7 +41,7 @@ pub fn as_strided(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset: 
         show(stride)
     );
     let offset = storage_offset.unwrap_or(self_.storage_offset());
-    self_.view_of_storage(strides::dims(size), strides::dims(stride), offset)
+    self_.view_of_storage(size, stride, offset)
 }
 
 /// `as_strided` in place.
@@ -54,15 +54,16 @@ pub fn as_strided_(self_: &Tensor, size: &[i64], stride: &[i64], storage_offset:
 /// The same elements in row-major order under another shape; one size may be -1.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    let sizes = strides::infer_size(size, m.numel)?;
-    let Some(strides) = strides::view(&m.sizes, &m.strides, &sizes) else {
-        bail!(
-            Runtime,
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
-             contiguous subspaces). Use .reshape(...) instead."
-        );
-    };
-    Tensor::view_of(m, sizes, strides, m.offset)
+    // Filled in place, as below: sizes that are returned are stored and loaded in different widths, which makes the loads wait.
+    let mut sizes = strides::dims(size);
+    strides::infer_size_in_place(&mut sizes, m.numel)?;
+    let mut strides = strides::dims(&sizes);
+    check!(
+        strides::view_into(&m.sizes, &m.strides, &sizes, &mut strides),
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
+         contiguous subspaces). Use .reshape(...) instead."
+    );
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// `view` that autograd does not treat as a view: its input is about to be dropped.
@@ -128,7 +129,7 @@ pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
             offset /= ratio;
         }
     }
-    Tensor::from_storage(self_.storage().clone(), dtype, sizes, strides, offset)
+    Tensor::from_storage(self_.storage().clone(), dtype, &sizes, &strides, offset)
 }
 
 /// `view` with another tensor's shape.
@@ -152,7 +153,7 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 
 /// The view that `reshape` makes of a tensor that is not contiguous.
 pub fn _reshape_alias(self_: &Tensor, size: &[i64], stride: &[i64]) -> Result<Tensor> {
-    self_.view_of_storage(strides::dims(size), strides::dims(stride), self_.storage_offset())
+    self_.view_of_storage(size, stride, self_.storage_offset())
 }
 
 /// `reshape` with another tensor's shape.
@@ -173,8 +174,10 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         self_.dim()
     );
     let m = self_.as_impl().metadata();
-    let (sizes, strides) = strides::expand(&m.sizes, &m.strides, size)?;
-    Tensor::view_of(m, sizes, strides, m.offset)
+    let mut sizes = strides::dims(size);
+    let mut strides = strides::dims(size);
+    strides::expand_into(&m.sizes, &m.strides, size, &mut sizes, &mut strides)?;
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 fn legacy_type_name(tensor: &Tensor) -> String {
@@ -205,30 +208,36 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         sizes.push(m.sizes[d]);
         strides.push(m.strides[d]);
     }
-    Tensor::view_of(m, sizes, strides, m.offset)
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
-fn swapped(m: &Metadata, dim0: i64, dim1: i64) -> Result<(Dims, Dims)> {
-    let (a, b) = (wrap_dim(dim0, m.sizes.len())?, wrap_dim(dim1, m.sizes.len())?);
-    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
+/// Exchanges two dimensions of sizes and strides.
+#[inline(always)]
+fn swap(sizes: &mut [i64], strides: &mut [i64], dim0: i64, dim1: i64) -> Result<()> {
+    let (a, b) = (wrap_dim(dim0, sizes.len())?, wrap_dim(dim1, sizes.len())?);
+    // Those of a 0-dim tensor are its only one, which it has not.
     if a != b {
         sizes.swap(a, b);
         strides.swap(a, b);
     }
-    Ok((sizes, strides))
+    Ok(())
 }
 
 /// Two dimensions exchanged.
 pub fn transpose_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
-    let (sizes, strides) = swapped(m, dim0, dim1)?;
-    Tensor::view_of(m, sizes, strides, m.offset)
+    let mut sizes = strides::dims(&m.sizes);
+    let mut strides = strides::dims(&m.strides);
+    swap(&mut sizes, &mut strides, dim0, dim1)?;
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// Two dimensions exchanged in place.
 pub fn transpose_(self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
     let m = self_.as_impl().metadata();
-    let (sizes, strides) = swapped(m, dim0, dim1)?;
+    let mut sizes = strides::dims(&m.sizes);
+    let mut strides = strides::dims(&m.strides);
+    swap(&mut sizes, &mut strides, dim0, dim1)?;
     restride(self_, sizes, strides, m.offset)
 }
 
@@ -276,7 +285,7 @@ fn restride(self_: &Tensor, sizes: Dims, strides: Dims, offset: i64) -> Result<(
 pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
     let (sizes, strides) = squeezed(m, |_| true);
-    Tensor::view_of(m, sizes, strides, m.offset)
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// Without one dimension, if its size is 1.
@@ -284,7 +293,7 @@ pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
     let d = wrap_dim(dim, m.sizes.len())?;
     let (sizes, strides) = squeezed(m, |i| i == d);
-    Tensor::view_of(m, sizes, strides, m.offset)
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// Without those of some dimensions whose size is 1.
@@ -292,7 +301,7 @@ pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
     let mask = dim_mask(dim, m.sizes.len())?;
     let (sizes, strides) = squeezed(m, |i| mask & 1 << i != 0);
-    Tensor::view_of(m, sizes, strides, m.offset)
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// `squeeze` in place.
@@ -321,7 +330,8 @@ pub fn squeeze_dims_(self_: &Tensor, dim: &[i64]) -> Result<()> {
 fn unsqueezed(m: &Metadata, dim: i64) -> Result<(Dims, Dims)> {
     let d = wrap_dim(dim, m.sizes.len() + 1)?;
     let stride = if d < m.sizes.len() { m.sizes[d] * m.strides[d] } else { 1 };
-    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
+    let mut sizes = strides::dims(&m.sizes);
+    let mut strides = strides::dims(&m.strides);
     sizes.insert(d, 1);
     strides.insert(d, stride);
     Ok((sizes, strides))
@@ -331,7 +341,7 @@ fn unsqueezed(m: &Metadata, dim: i64) -> Result<(Dims, Dims)> {
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let m = self_.as_impl().metadata();
     let (sizes, strides) = unsqueezed(m, dim)?;
-    Tensor::view_of(m, sizes, strides, m.offset)
+    Tensor::view_of(m, &sizes, &strides, m.offset)
 }
 
 /// `unsqueeze` in place.
@@ -352,11 +362,12 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         "select(): index {index} out of range for tensor of size {} at dimension {d}",
         show(&m.sizes)
     );
-    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
+    let mut sizes = strides::dims(&m.sizes);
+    let mut strides = strides::dims(&m.strides);
     let at = if index < 0 { index + size } else { index };
     let offset = m.offset + at * strides.remove(d);
     sizes.remove(d);
-    Tensor::view_of(m, sizes, strides, offset)
+    Tensor::view_of(m, &sizes, &strides, offset)
 }
 
 /// Every `step`-th index of a dimension from `start` up to `end`; bounds are clamped as Python's are.
@@ -370,15 +381,21 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
         |bound: i64, least: i64| (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(least, size);
     let start = clamp(start.unwrap_or(0), 0);
     let end = clamp(end.unwrap_or(i64::MAX), start);
-    let (mut sizes, mut strides) = (strides::dims(&m.sizes), strides::dims(&m.strides));
-    let offset = m.offset + start * strides[d];
+    let mut sizes = strides::dims(&m.sizes);
+    let mut strides = strides::dims(&m.strides);
+    let stride = m.strides[d];
+    let offset = m.offset + start * stride;
     let length = end - start;
-    sizes[d] = length / step + i64::from(length % step != 0);
-    strides[d] = strides[d].saturating_mul(step);
-    if sizes[d] <= 1 && strides[d] == i64::MAX {
-        strides[d] = m.strides[d];
+    if step == 1 {
+        // No division: it is what most slices are.
+        sizes.as_mut_slice()[d] = length;
+    } else {
+        let size = length / step + i64::from(length % step != 0);
+        let wide = stride.saturating_mul(step);
+        sizes.as_mut_slice()[d] = size;
+        strides.as_mut_slice()[d] = if size <= 1 && wide == i64::MAX { stride } else { wide };
     }
-    Tensor::view_of(m, sizes, strides, offset)
+    Tensor::view_of(m, &sizes, &strides, offset)
 }
 
 /// `length` indices of a dimension from `start`.

@@ -1,6 +1,6 @@
 //! Views as fresh tensors (`X_copy`), and tensors with what a view shows replaced (`X_scatter`).
 
-use tensor_core::strides::{self, Dims, show};
+use tensor_core::strides::{self, show};
 use tensor_core::{DType, MemoryFormat, Result, check, overlap};
 
 use super::{diagonal as diagonals, reshaping, view};
@@ -61,7 +61,7 @@ pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let sizes = strides::infer_size(size, self_.numel())?;
     let strides = strides::contiguous(&sizes);
     let copy = dense(self_)?;
-    copy.view_of_storage(sizes, strides, copy.storage_offset())
+    copy.view_of_storage(&sizes, &strides, copy.storage_offset())
 }
 
 /// `split` as copies.
@@ -96,9 +96,9 @@ pub(super) fn scattered(x: &Tensor, src: &Tensor, view: impl FnOnce(&Tensor) -> 
     } else {
         // The whole storage, so that views by absolute offsets find what they found.
         let elements = (x.storage().nbytes() / x.element_size()) as i64;
-        let whole = x.view_of_storage(Dims::from_slice(&[elements]), Dims::from_slice(&[1]), 0)?;
+        let whole = x.view_of_storage(&[elements], &[1], 0)?;
         let copy = dense(&whole)?;
-        copy.view_of_storage(Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()), x.storage_offset())?
+        copy.view_of_storage(x.sizes(), x.strides(), x.storage_offset())?
     };
     let slice = view(&result)?;
     check!(

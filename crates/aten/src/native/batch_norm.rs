@@ -75,7 +75,7 @@ fn by_channel(x: &Tensor, format: MemoryFormat) -> Result<Tensor> {
     let (n, c) = (x.sizes()[0], x.sizes()[1]);
     let s: i64 = x.sizes()[2..].iter().product();
     let sizes = if format == MemoryFormat::Contiguous { [n, c, s] } else { [n * s, c, 1] };
-    x.view_of_storage(Dims::from_slice(&sizes), strides::contiguous(&sizes), x.storage_offset())
+    x.view_of_storage(&sizes, &strides::contiguous(&sizes), x.storage_offset())
 }
 
 /// [`by_channel`] of any tensor: copied unless it is dense in the format.

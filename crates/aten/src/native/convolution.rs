@@ -264,7 +264,7 @@ pub(super) fn laid_out(x: &Tensor, channels_last: bool, dtype: DType) -> Result<
     };
     let sizes: Dims = order.iter().map(|&d| at(x.sizes(), d, 1)).collect();
     let strides: Dims = order.iter().map(|&d| at(x.strides(), d, 0)).collect();
-    let view = x.view_of_storage(sizes, strides, x.storage_offset())?;
+    let view = x.view_of_storage(&sizes, &strides, x.storage_offset())?;
     if view.is_contiguous() { Ok(view) } else { ops::clone(&view, Some(MemoryFormat::Contiguous)) }
 }
 
@@ -291,7 +291,7 @@ impl Target {
                 sizes.insert(2, 1);
                 strides.insert(2, 1);
             }
-            let wide = slot.view_of_storage(sizes, strides, slot.storage_offset())?;
+            let wide = slot.view_of_storage(&sizes, &strides, slot.storage_offset())?;
             let last = self.work.sizes() != wide.sizes();
             let work =
                 if last { crate::composite::view::permute(&self.work, &[0, 4, 1, 2, 3])? } else { self.work.clone() };

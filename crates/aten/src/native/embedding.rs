@@ -32,7 +32,7 @@ fn vector(indices: &Tensor) -> Result<Tensor> {
 /// A contiguous tensor under another shape.
 fn flat(x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let x = ops::contiguous(x, MemoryFormat::Contiguous)?;
-    x.view_of_storage(Dims::from_slice(sizes), tensor_core::strides::contiguous(sizes), x.storage_offset())
+    x.view_of_storage(sizes, &tensor_core::strides::contiguous(sizes), x.storage_offset())
 }
 
 /// The rows of `weight` (V, D) that indices of any shape name: (.., D).

@@ -29,7 +29,7 @@ pub fn flip(out: Out<'_>, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         order.sort_by_key(|&d| std::cmp::Reverse(made.strides[d]));
         let sorted = |m: &Metadata| {
             let pick = |list: &[i64]| -> Dims { order.iter().map(|&d| list[d]).collect() };
-            Tensor::from_storage(m.storage.clone(), m.dtype, pick(&m.sizes), pick(&m.strides), m.offset)
+            Tensor::from_storage(m.storage.clone(), m.dtype, &pick(&m.sizes), &pick(&m.strides), m.offset)
         };
         let flipped: SmallVec<[bool; 5]> = order.iter().map(|&d| mask & 1 << d != 0).collect();
         let kernel = kernels::flip(self_.device())?.flip.get(made.dtype, "flip_cpu")?;

@@ -115,7 +115,7 @@ fn join(out: &Tensor, parts: &[Part<'_>], dim: usize) -> Result<()> {
         let rows: i64 = order[..at].iter().map(|&d| to.sizes[d]).product();
         let matrix = |m: &Metadata| {
             let width = m.numel / rows;
-            Tensor::from_storage(m.storage.clone(), m.dtype, &[rows, width][..], &[width, 1][..], m.offset)
+            Tensor::from_storage(m.storage.clone(), m.dtype, &[rows, width], &[width, 1], m.offset)
         };
         let parts = parts.iter().filter(|x| x.seen.numel > 0).map(|x| matrix(x.seen));
         let parts = parts.collect::<Result<SmallVec<[Tensor; 8]>>>()?;
@@ -126,7 +126,7 @@ fn join(out: &Tensor, parts: &[Part<'_>], dim: usize) -> Result<()> {
     for part in parts {
         let width = part.seen.sizes[dim];
         let offset = to.offset + start * to.strides[dim];
-        let slice = out.view_of_storage(part.seen.sizes.clone(), to.strides.clone(), offset)?;
+        let slice = out.view_of_storage(&part.seen.sizes, &to.strides, offset)?;
         let iter = IterConfig::new()
             .output(Some(slice.as_impl()))
             .input(part.tensor.as_impl())

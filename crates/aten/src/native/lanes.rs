@@ -53,7 +53,7 @@ pub fn lanes(x: &Tensor, mask: u64) -> Result<Tensor> {
     // Its sizes, not those of `x`, which another thread may change meanwhile.
     let (outer, inner) = dense.sizes().split_at(kept.len().min(dense.dim()));
     let (a, r) = (outer.iter().product::<i64>(), inner.iter().product::<i64>());
-    dense.view_of_storage(Dims::from_slice(&[a, r, 1]), Dims::from_slice(&[r, 1, 1]), dense.storage_offset())
+    dense.view_of_storage(&[a, r, 1], &[r, 1, 1], dense.storage_offset())
 }
 
 /// `x` as (A, R, B) without a copy, if its elements lie in row-major order and the masked dimensions side by side.
@@ -84,7 +84,7 @@ fn lanes_view(m: &Metadata, mask: u64) -> Result<Option<Tensor>> {
         }
     }
     let strides = Dims::from_slice(&[r * b, b, 1]);
-    Tensor::view_of(m, Dims::from_slice(&[a, r, b]), strides, m.offset).map(Some)
+    Tensor::view_of(m, &[a, r, b], &strides, m.offset).map(Some)
 }
 
 /// [`lanes`] for a reduction of everything whose order does not matter: any dense tensor is one lane.
@@ -96,7 +96,7 @@ pub fn lanes_in_any_order(x: &Tensor, mask: u64) -> Result<Tensor> {
     let everything = m.sizes.iter().enumerate().all(|(d, &size)| size == 1 || mask & 1 << d != 0);
     if everything && !m.is_contiguous() && m.is_non_overlapping_and_dense() {
         let n = m.numel;
-        return Tensor::view_of(m, Dims::from_slice(&[1, n, 1]), Dims::from_slice(&[n, 1, 1]), m.offset);
+        return Tensor::view_of(m, &[1, n, 1], &[n, 1, 1], m.offset);
     }
     lanes(x, mask)
 }

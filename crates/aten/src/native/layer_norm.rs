@@ -76,7 +76,7 @@ impl Computed {
 
 /// A contiguous tensor under another shape.
 pub(super) fn shaped(x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    x.view_of_storage(Dims::from_slice(sizes), strides::contiguous(sizes), x.storage_offset())
+    x.view_of_storage(sizes, &strides::contiguous(sizes), x.storage_offset())
 }
 
 fn dense(x: &Tensor) -> Result<Tensor> {

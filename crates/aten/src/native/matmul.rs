@@ -37,7 +37,7 @@ fn column(x: &Tensor) -> Result<Tensor> {
     let m = x.as_impl().metadata();
     check_unchanged(m.sizes.len() <= 1)?;
     let stride = m.strides.first().copied().unwrap_or(1);
-    Tensor::view_of(m, strides::dims(&[m.numel, 1]), strides::dims(&[stride, 1]), m.offset)
+    Tensor::view_of(m, &[m.numel, 1], &[stride, 1], m.offset)
 }
 
 /// A spec that leaves an out tensor of the right shape its strides: products are written through any.
@@ -226,7 +226,7 @@ fn matrix(x: &Tensor, i: i64) -> Result<Tensor> {
     let m = x.as_impl().metadata();
     check_unchanged(m.sizes.len() == 3 && (0..m.sizes[0]).contains(&i))?;
     let (sizes, strides) = (strides::dims(&m.sizes[1..]), strides::dims(&m.strides[1..]));
-    Tensor::view_of(m, sizes, strides, m.offset + i * m.strides[0])
+    Tensor::view_of(m, &sizes, &strides, m.offset + i * m.strides[0])
 }
 
 /// `beta * self + alpha * sum_i batch1[i] @ batch2[i]`: one product after the other.

@@ -97,7 +97,7 @@ impl Bundle {
 /// A dense tensor's elements as they lie in memory.
 fn flat(x: &Tensor) -> Result<Tensor> {
     let n = x.numel();
-    x.view_of_storage([n].into_iter().collect(), [1].into_iter().collect(), x.storage_offset())
+    x.view_of_storage(&[n], &[1], x.storage_offset())
 }
 
 /// Divides gradients by the scale that losses had. False if there is nothing to do: some gradient is not finite.

@@ -1,6 +1,5 @@
 //! The patches of images as columns, and back: a copy of a strided view, and sums into one.
 
-use tensor_core::strides::Dims;
 use tensor_core::{DType, MemoryFormat, Result, bail, check};
 
 use super::convolution::list;
@@ -56,7 +55,7 @@ impl Patches {
             step(0, self.stride),
             step(1, self.stride),
         ];
-        padded.view_of_storage(Dims::from_slice(&sizes), Dims::from_slice(&strides), padded.storage_offset())
+        padded.view_of_storage(&sizes, &strides, padded.storage_offset())
     }
 
     /// (before, after) of the last two dimensions, from the last one on.

@@ -236,7 +236,7 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> 
         strides::show(&shape)
     );
     let (sizes, strides) = strides::expand(mask.sizes(), mask.strides(), self_.sizes())?;
-    let mask = mask.view_of_storage(sizes, strides, mask.storage_offset())?;
+    let mask = mask.view_of_storage(&sizes, &strides, mask.storage_offset())?;
     tensor_core::overlap::assert_no_partial_overlap(self_.as_impl(), mask.as_impl())?;
     // Elements that share memory are allowed: some of them are set.
     let mut iter = IterConfig::new()

@@ -17,7 +17,7 @@ fn dense(x: &Tensor, dtype: DType) -> Result<Tensor> {
 fn matrix(x: &Tensor) -> Result<Tensor> {
     let n = x.sizes().last().copied().unwrap_or(1);
     let rows: i64 = x.sizes().split_last().map_or(1, |(_, outer)| outer.iter().product());
-    x.view_of_storage(Dims::from_slice(&[rows, n]), Dims::from_slice(&[n.max(1), 1]), x.storage_offset())
+    x.view_of_storage(&[rows, n], &[n.max(1), 1], x.storage_offset())
 }
 
 fn check_places(

@@ -1,6 +1,6 @@
 //! Softmax along a dimension, its logarithm and their gradients.
 
-use tensor_core::strides::{Dims, show, wrap_dim};
+use tensor_core::strides::{show, wrap_dim};
 use tensor_core::{DType, MemoryFormat, Result, check};
 
 use crate::kernels::{self, Columns, ScanBackwardKernel, ScanKernel, SoftmaxKernels};
@@ -14,9 +14,9 @@ fn middle(x: &Tensor, d: usize) -> Result<Tensor> {
     let r = m.sizes.get(d).copied().unwrap_or(1);
     let (a, b) = (m.sizes.iter().take(d).product::<i64>(), m.sizes.iter().skip(d + 1).product::<i64>());
     if d + 1 >= m.sizes.len() {
-        return Tensor::view_of(m, Dims::from_slice(&[a, r]), Dims::from_slice(&[r, 1]), m.offset);
+        return Tensor::view_of(m, &[a, r], &[r, 1], m.offset);
     }
-    Tensor::view_of(m, Dims::from_slice(&[a, r, b]), Dims::from_slice(&[r * b, b, 1]), m.offset)
+    Tensor::view_of(m, &[a, r, b], &[r * b, b, 1], m.offset)
 }
 
 fn dense(x: &Tensor) -> Result<Tensor> {

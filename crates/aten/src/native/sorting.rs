@@ -19,7 +19,7 @@ fn moved(x: &Tensor, d: usize) -> Result<Tensor> {
 fn matrix(x: &Tensor) -> Result<Tensor> {
     let n = x.sizes().last().copied().unwrap_or(1);
     let rows = if n == 0 { 0 } else { x.numel() / n };
-    x.view_of_storage(Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), x.storage_offset())
+    x.view_of_storage(&[rows, n], &[n, 1], x.storage_offset())
 }
 
 /// The rows along dimension `d`, contiguous.
@@ -133,8 +133,7 @@ fn select(
     let values = out.prepare(0, Spec::like(&sizes, x), &[x])?;
     let indices = out.prepare(1, Spec::dense(&sizes, DType::I64, x.device()), &[x])?;
     if !values.is_meta() {
-        let flat =
-            |x: &Tensor| x.view_of_storage(Dims::from_slice(&[x.numel()]), Dims::from_slice(&[1]), x.storage_offset());
+        let flat = |x: &Tensor| x.view_of_storage(&[x.numel()], &[1], x.storage_offset());
         fill(&flat(&values.tensor)?, &flat(&indices.tensor)?, &rows(x, d)?)?;
     }
     Ok((values.finish()?, indices.finish()?))

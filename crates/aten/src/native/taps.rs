@@ -124,7 +124,7 @@ pub(super) fn ordered(x: &Tensor, last: bool) -> Result<Tensor> {
         return ops::contiguous(x, MemoryFormat::Contiguous);
     }
     let pick = |list: &[i64]| -> Dims { list[..1].iter().chain(&list[2..]).chain(&list[1..2]).copied().collect() };
-    let view = x.view_of_storage(pick(x.sizes()), pick(x.strides()), x.storage_offset())?;
+    let view = x.view_of_storage(&pick(x.sizes()), &pick(x.strides()), x.storage_offset())?;
     ops::contiguous(&view, MemoryFormat::Contiguous)
 }
 

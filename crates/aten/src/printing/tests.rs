@@ -21,7 +21,7 @@ fn tensor(case: &Value) -> Tensor {
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
     let strides = dims(&case["stride"]).unwrap_or_else(|| strides::contiguous(&sizes));
     let offset = case["offset"].as_i64().unwrap_or(0);
-    Tensor::from_storage(Storage::from_bytes(&bytes).unwrap(), dtype, sizes, strides, offset).unwrap()
+    Tensor::from_storage(Storage::from_bytes(&bytes).unwrap(), dtype, &sizes, &strides, offset).unwrap()
 }
 
 fn options(case: &Value) -> PrintOptions {

@@ -100,7 +100,7 @@ fn _scaled_dot_product_flash_attention_for_cpu(
             attn_mask: SavedVariable::input_opt(true, attn_mask)?,
             scale,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -192,10 +192,7 @@ fn _scaled_dot_product_flash_attention_for_cpu_backward(
         let edges = Edges::of(&[grad_out, query, key, value, out, logsumexp])?;
         let function = ScaledDotProductFlashAttentionForCpuBackwardBackward0 {
         };
-        record::set_history(
-            &record::node(edges, function),
-            &[&result.0, &result.1, &result.2],
-        );
+        record::record(edges, function, &[&result.0, &result.1, &result.2]);
     }
     Ok(result)
 }
@@ -246,7 +243,7 @@ fn _masked_softmax(
             result: SavedVariable::output(true, &result, 0)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -367,7 +364,7 @@ fn _native_multi_head_attention(
         )?;
         let function = NativeMultiHeadAttentionBackward0 {
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }

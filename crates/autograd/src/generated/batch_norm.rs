@@ -106,7 +106,7 @@ fn native_batch_norm(
             training,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -455,7 +455,7 @@ fn _native_batch_norm_legit(
             training,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -540,7 +540,7 @@ fn _native_batch_norm_legit_no_stats(
             training,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -667,7 +667,7 @@ fn _native_batch_norm_legit_no_training(
             result2: SavedVariable::input(true, &result.2)?,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -799,7 +799,7 @@ fn _batch_norm_with_update(
             result2: SavedVariable::input(true, &result.2)?,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

@@ -56,7 +56,7 @@ fn _euclidean_dist(keys: DispatchKeySet, x1: &Tensor, x2: &Tensor) -> Result<Ten
             x2: SavedVariable::input(true, x2)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -136,7 +136,7 @@ fn _cdist_forward(
             p,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -229,7 +229,7 @@ fn _cdist_backward(
             p,
             cdist: SavedVariable::input(true, cdist)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -292,7 +292,7 @@ fn _pdist_forward(keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor
             p,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -374,7 +374,7 @@ fn _pdist_backward(
             p,
             pdist: SavedVariable::input(true, pdist)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

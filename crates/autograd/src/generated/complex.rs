@@ -36,7 +36,7 @@ fn _conj(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ConjBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -110,7 +110,7 @@ fn angle(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AngleBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -154,7 +154,7 @@ fn view_as_real(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ViewAsRealBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -191,7 +191,7 @@ fn view_as_complex(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ViewAsComplexBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

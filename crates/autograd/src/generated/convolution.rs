@@ -104,7 +104,7 @@ fn convolution(
             output_padding: Dims::from_slice(output_padding),
             groups,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -252,7 +252,7 @@ fn _convolution(
             output_padding: Dims::from_slice(output_padding),
             groups,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

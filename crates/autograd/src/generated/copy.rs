@@ -96,7 +96,7 @@ fn copy(
         let function = CopyBackward0 {
             src_options: Options::of(src),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -143,7 +143,7 @@ fn clone(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = CloneBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -211,7 +211,7 @@ fn _to_copy(
         let function = ToCopyBackward0 {
             self_options: Options::of(self_),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -91,7 +91,7 @@ fn _ctc_loss(
             blank,
             zero_infinity,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -197,7 +197,7 @@ fn _ctc_loss_backward(
     if needed {
         let edges = Edges::of(&[grad, log_probs, neg_log_likelihood, log_alpha])?;
         let function = CtcLossBackwardBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -329,7 +329,7 @@ fn _ctc_loss_tensor(
             blank,
             zero_infinity,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -438,7 +438,7 @@ fn _ctc_loss_backward_tensor(
     if needed {
         let edges = Edges::of(&[grad, log_probs, neg_log_likelihood, log_alpha])?;
         let function = CtcLossBackwardBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

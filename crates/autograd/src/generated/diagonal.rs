@@ -54,7 +54,7 @@ fn diagonal(
             dim1,
             dim2,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -102,7 +102,7 @@ fn diagonal_backward(
             dim1,
             dim2,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -163,7 +163,7 @@ fn diag_embed(
             dim1,
             dim2,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -242,7 +242,7 @@ fn diagonal_scatter(
             dim1,
             dim2,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -292,7 +292,7 @@ fn trace(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = TraceBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -48,7 +48,7 @@ fn norm_scalar(keys: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor
             result: SavedVariable::output(true, &result, 0)?,
             p,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -125,7 +125,7 @@ fn norm_scalar_opt_dim(
             dim: Dims::from_slice(dim),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -206,7 +206,7 @@ fn dist(
             p,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -156,7 +156,7 @@ fn cauchy(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = CauchyBackward0Cauchy {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -207,7 +207,7 @@ fn log_normal(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = LogNormalBackward0LogNormal {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -257,7 +257,7 @@ fn geometric(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = GeometricBackward0Geometric {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -315,7 +315,7 @@ fn poisson(
         let function = PoissonBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -393,7 +393,7 @@ fn rrelu_with_noise(
             upper,
             training,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -545,7 +545,7 @@ fn rrelu_with_noise_backward(
             upper,
             training,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -48,7 +48,7 @@ fn native_dropout(
             p,
             train,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -101,7 +101,7 @@ fn native_dropout_backward(
             mask: SavedVariable::input(edges.needs(0), mask)?,
             scale,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

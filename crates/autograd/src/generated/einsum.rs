@@ -87,7 +87,7 @@ fn _trilinear(
             expand3: Dims::from_slice(expand3),
             sumdim: Dims::from_slice(sumdim),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -64,7 +64,7 @@ fn embedding(
             scale_grad_by_freq,
             sparse,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -137,7 +137,7 @@ fn embedding_dense_backward(
             indices: SavedVariable::input(true, indices)?,
             padding_idx,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -133,7 +133,7 @@ fn _embedding_bag(
             padding_idx,
             weight: SavedVariable::input(edges.needs(1), weight)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -254,10 +254,7 @@ fn _embedding_bag_forward_only(
         edges.add_opt(&[per_sample_weights])?;
         let function = EmbeddingBagForwardOnlyBackward0 {
         };
-        record::set_history(
-            &record::node(edges, function),
-            &[&result.0, &result.1, &result.2, &result.3],
-        );
+        record::record(edges, function, &[&result.0, &result.1, &result.2, &result.3]);
     }
     Ok(result)
 }
@@ -371,7 +368,7 @@ fn _embedding_bag_backward(
         let mut edges = Edges::of(&[grad])?;
         edges.add_opt(&[per_sample_weights])?;
         let function = EmbeddingBagBackwardBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -441,7 +438,7 @@ fn _embedding_bag_dense_backward(
         edges.add_opt(&[per_sample_weights])?;
         let function = EmbeddingBagDenseBackwardBackward0 {
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -552,7 +549,7 @@ fn _embedding_bag_per_sample_weights_backward(
         let edges = Edges::of(&[grad, weight, indices, offsets, offset2bag])?;
         let function = EmbeddingBagPerSampleWeightsBackwardBackward0 {
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -53,7 +53,7 @@ fn _fft_r2c(
             onesided,
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -110,7 +110,7 @@ fn _fft_c2r(
             dim: Dims::from_slice(dim),
             normalization,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -174,7 +174,7 @@ fn _fft_c2c(
             normalization,
             forward,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

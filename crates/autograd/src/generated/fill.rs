@@ -105,7 +105,7 @@ fn fill_scalar(keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Te
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = FillBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -154,7 +154,7 @@ fn fill(keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> 
     if needed {
         let edges = Edges::of(&[self_, value])?;
         let function = FillBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -231,7 +231,7 @@ fn zero(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ZeroBackward0Zero {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -35,7 +35,7 @@ fn flip(keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let function = FlipBackward0 {
             dims: Dims::from_slice(dims),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -89,7 +89,7 @@ fn roll(
             shifts: Dims::from_slice(shifts),
             dims: Dims::from_slice(dims),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -139,7 +139,7 @@ fn rot90(keys: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<T
             k,
             dims: Dims::from_slice(dims),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -66,7 +66,7 @@ fn fractional_max_pool2d(
             output_size: Dims::from_slice(output_size),
             result1: SavedVariable::input(edges.needs(0), &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -144,7 +144,7 @@ fn fractional_max_pool2d_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -231,7 +231,7 @@ fn fractional_max_pool3d(
             output_size: Dims::from_slice(output_size),
             result1: SavedVariable::input(edges.needs(0), &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -309,7 +309,7 @@ fn fractional_max_pool3d_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

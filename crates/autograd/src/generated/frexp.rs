@@ -40,7 +40,7 @@ fn frexp(keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
         let function = FrexpBackward0 {
             exponent: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

@@ -72,7 +72,7 @@ fn grid_sampler_2d(
             padding_mode,
             align_corners,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -294,7 +294,7 @@ fn grid_sampler_3d(
             padding_mode,
             align_corners,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -515,7 +515,7 @@ fn _grid_sampler_2d_cpu_fallback(
             padding_mode,
             align_corners,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -625,7 +625,7 @@ fn _grid_sampler_2d_cpu_fallback_backward(
             padding_mode,
             align_corners,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -672,7 +672,7 @@ fn affine_grid_generator(
             size: Dims::from_slice(size),
             align_corners,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -52,7 +52,7 @@ fn index(
             self_options: Options::of(self_),
             indices: SavedList::inputs_opt(true, indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -127,7 +127,7 @@ fn index_put(
             values_sizes: Dims::from_slice(values.sizes()),
             accumulate,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -294,7 +294,7 @@ fn index_select(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -361,7 +361,7 @@ fn gather(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -429,7 +429,7 @@ fn scatter_src(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -517,7 +517,7 @@ fn scatter_value(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -604,7 +604,7 @@ fn scatter_reduce(
     if needed {
         let edges = Edges::of(&[self_, src])?;
         let function = ScatterBackward2 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -682,7 +682,7 @@ fn scatter_value_reduce(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ScatterBackward3 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -773,7 +773,7 @@ fn scatter_add(
             dim,
             index: SavedVariable::input(edges.needs(1), index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -898,7 +898,7 @@ fn scatter_reduce_two(
             include_self,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1017,7 +1017,7 @@ fn index_add(
             index: SavedVariable::input(edges.needs(1), index)?,
             alpha,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1125,7 +1125,7 @@ fn index_copy(
             index: SavedVariable::input(true, index)?,
             source_sizes: Dims::from_slice(source.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1215,7 +1215,7 @@ fn index_fill_int_scalar(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1310,7 +1310,7 @@ fn index_fill_int_tensor(
             dim,
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1399,7 +1399,7 @@ fn take(keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> 
             self_options: Options::of(self_),
             index: SavedVariable::input(true, index)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1473,7 +1473,7 @@ fn put(
             source_sizes: Dims::from_slice(source.sizes()),
             accumulate,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1564,7 +1564,7 @@ fn masked_select(keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<
             self_options: Options::of(self_),
             mask: SavedVariable::input(true, mask)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1633,7 +1633,7 @@ fn masked_scatter(
             mask: SavedVariable::input(true, mask)?,
             source_sizes: Dims::from_slice(source.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1756,7 +1756,7 @@ fn index_reduce(
             include_self,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1864,7 +1864,7 @@ fn _unsafe_index(
             self_options: Options::of(self_),
             indices: SavedList::inputs_opt(true, indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1926,7 +1926,7 @@ fn _unsafe_index_put(
             values_sizes: Dims::from_slice(values.sizes()),
             accumulate,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1986,7 +1986,7 @@ fn _unsafe_masked_index(
             mask: SavedVariable::input(true, mask)?,
             indices: SavedList::inputs_opt(true, indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2047,7 +2047,7 @@ fn _unsafe_masked_index_put_accumulate(
             mask: SavedVariable::input(edges.needs(1), mask)?,
             indices: SavedList::inputs_opt(edges.needs(1), indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2097,7 +2097,7 @@ fn masked_scatter_backward(
             grad_output: SavedVariable::input(true, grad_output)?,
             mask: SavedVariable::input(true, mask)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -44,7 +44,7 @@ fn cat(keys: DispatchKeySet, tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
             tensors_dtype: record::dtypes_of(tensors),
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -98,7 +98,7 @@ fn stack(keys: DispatchKeySet, tensors: &[&Tensor], dim: i64) -> Result<Tensor> 
             tensors_dtype: record::dtypes_of(tensors),
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -152,7 +152,7 @@ fn block_diag(keys: DispatchKeySet, tensors: &[&Tensor]) -> Result<Tensor> {
             tensors_sizes: record::sizes_of(tensors),
             tensors_dtype: record::dtypes_of(tensors),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -83,7 +83,7 @@ fn native_layer_norm(
             weight: SavedVariable::input_opt(true, weight)?,
             bias: SavedVariable::input_opt(true, bias)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -375,10 +375,7 @@ fn native_group_norm(
             hx_w,
             group,
         };
-        record::set_history(
-            &record::node(edges, function),
-            &[&result.0, &result.1, &result.2],
-        );
+        record::record(edges, function, &[&result.0, &result.1, &result.2]);
     }
     Ok(result)
 }

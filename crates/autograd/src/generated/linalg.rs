@@ -49,7 +49,7 @@ fn linalg_cholesky_ex(
             upper,
             L: SavedVariable::output(true, &result.0, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -133,7 +133,7 @@ fn cholesky_solve(
             result: SavedVariable::output(true, &result, 0)?,
             upper,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -203,7 +203,7 @@ fn cholesky_inverse(
             upper,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -289,7 +289,7 @@ fn linalg_solve_triangular(
             left,
             unitriangular,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -382,7 +382,7 @@ fn triangular_solve(
             transpose,
             unitriangular,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -452,7 +452,7 @@ fn linalg_lu_factor_ex(
             pivots: SavedVariable::input(true, &result.1)?,
             pivot,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -533,7 +533,7 @@ fn linalg_lu(
             U: SavedVariable::output(true, &result.2, 1)?,
             pivot,
         };
-        record::set_history(&record::node(edges, function), &[&result.1, &result.2]);
+        record::record(edges, function, &[&result.1, &result.2]);
     }
     Ok(result)
 }
@@ -597,7 +597,7 @@ fn lu_unpack(
             lu_data_size_m2: lu_data.size(-2)?,
             lu_data_size_m1: lu_data.size(-1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.1, &result.2]);
+        record::record(edges, function, &[&result.1, &result.2]);
     }
     Ok(result)
 }
@@ -696,7 +696,7 @@ fn linalg_lu_solve(
             left,
             adjoint,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -790,7 +790,7 @@ fn _linalg_solve_ex(
             left,
             b_dim: b.dim() as i64,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -854,7 +854,7 @@ fn linalg_inv_ex(
         let function = LinalgInvExBackward0 {
             inverse: SavedVariable::output(true, &result.0, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -921,7 +921,7 @@ fn _linalg_det(keys: DispatchKeySet, a: &Tensor) -> Result<(Tensor, Tensor, Tens
             LU: SavedVariable::input(true, &result.1)?,
             pivots: SavedVariable::input(true, &result.2)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -1000,7 +1000,7 @@ fn _linalg_slogdet(
             LU: SavedVariable::input(true, &result.2)?,
             pivots: SavedVariable::input(true, &result.3)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1047,7 +1047,7 @@ fn geqrf(keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = GeqrfBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1117,7 +1117,7 @@ fn linalg_householder_product(
             input: SavedVariable::input(true, input)?,
             tau: SavedVariable::input(true, tau)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1204,7 +1204,7 @@ fn ormqr(
             left,
             transpose,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1275,7 +1275,7 @@ fn linalg_qr(keys: DispatchKeySet, a: &Tensor, mode: &str) -> Result<(Tensor, Te
             R: SavedVariable::output(true, &result.1, 1)?,
             mode: mode.to_owned(),
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1349,7 +1349,7 @@ fn _linalg_eigh(
             eigenvectors: SavedVariable::output(true, &result.1, 1)?,
             compute_v,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1417,7 +1417,7 @@ fn linalg_eig(keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> 
             eigenvalues: SavedVariable::output(true, &result.0, 0)?,
             eigenvectors: SavedVariable::output(true, &result.1, 1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1462,7 +1462,7 @@ fn _linalg_eigvals(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = LinalgEigvalsBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1531,10 +1531,7 @@ fn _linalg_svd(
             Vh: SavedVariable::output(true, &result.2, 2)?,
             compute_uv,
         };
-        record::set_history(
-            &record::node(edges, function),
-            &[&result.0, &result.1, &result.2],
-        );
+        record::record(edges, function, &[&result.0, &result.1, &result.2]);
     }
     Ok(result)
 }
@@ -1603,7 +1600,7 @@ fn linalg_pinv_atol_rtol_tensor(
             result: SavedVariable::output(true, &result, 0)?,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1691,7 +1688,7 @@ fn linalg_lstsq(
             b: SavedVariable::input(true, b)?,
             solution: SavedVariable::output(true, &result.0, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1752,7 +1749,7 @@ fn linalg_ldl_factor_ex(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = LinalgLdlFactorExBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -1813,7 +1810,7 @@ fn linalg_ldl_solve(
     if needed {
         let edges = Edges::of(&[ld, b])?;
         let function = LinalgLdlSolveBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1866,7 +1863,7 @@ fn linalg_matrix_exp(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = LinalgMatrixExpBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1919,7 +1916,7 @@ fn linalg_matrix_sqrth(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = LinalgMatrixSqrthBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1971,7 +1968,7 @@ fn linalg_polar(keys: DispatchKeySet, a: &Tensor) -> Result<(Tensor, Tensor)> {
         let function = LinalgPolarBackward0 {
             a: SavedVariable::input(true, a)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -2041,7 +2038,7 @@ fn linalg_cross(
             dim,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

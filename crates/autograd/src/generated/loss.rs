@@ -71,7 +71,7 @@ fn nll_loss_forward(
             ignore_index,
             total_weight: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -172,7 +172,7 @@ fn nll_loss_backward(
             reduction,
             ignore_index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -275,7 +275,7 @@ fn nll_loss2d_forward(
             ignore_index,
             total_weight: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -376,7 +376,7 @@ fn nll_loss2d_backward(
             reduction,
             ignore_index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -481,7 +481,7 @@ fn smooth_l1_loss(
             reduction,
             beta,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -594,7 +594,7 @@ fn smooth_l1_loss_backward(
             reduction,
             beta,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -686,7 +686,7 @@ fn huber_loss(
             reduction,
             delta,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -799,7 +799,7 @@ fn huber_loss_backward(
             reduction,
             delta,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -876,7 +876,7 @@ fn soft_margin_loss(
             target: SavedVariable::input(edges.needs(0), target)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -975,7 +975,7 @@ fn soft_margin_loss_backward(
             target: SavedVariable::input(edges.needs(0) || edges.needs(1), target)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1075,7 +1075,7 @@ fn binary_cross_entropy(
             weight: SavedVariable::input_opt(edges.needs(0) || edges.needs(1), weight)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1209,7 +1209,7 @@ fn binary_cross_entropy_backward(
             )?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1327,7 +1327,7 @@ fn binary_cross_entropy_with_logits(
             )?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

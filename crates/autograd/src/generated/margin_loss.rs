@@ -77,7 +77,7 @@ fn multi_margin_loss(
             weight: SavedVariable::input_opt(edges.needs(0), weight)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -162,7 +162,7 @@ fn multi_margin_loss_backward(
         edges.add_opt(&[weight])?;
         let function = MultiMarginLossBackwardBackward0 {
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -244,7 +244,7 @@ fn multilabel_margin_loss_forward(
             reduction,
             is_target: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -322,7 +322,7 @@ fn multilabel_margin_loss_backward(
         let edges = Edges::of(&[grad_output, self_, target, is_target])?;
         let function = MultilabelMarginLossBackwardBackward0 {
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -67,7 +67,7 @@ fn mm(keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2_sizes: Dims::from_slice(mat2.sizes()),
             mat2_strides: Dims::from_slice(mat2.strides()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -165,7 +165,7 @@ fn addmm(
             mat2_sizes: Dims::from_slice(mat2.sizes()),
             mat2_strides: Dims::from_slice(mat2.strides()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -273,7 +273,7 @@ fn bmm(keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: SavedVariable::input(edges.needs(0), mat2)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -357,7 +357,7 @@ fn baddbmm(
             alpha,
             batch1: SavedVariable::input(edges.needs(2), batch1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -480,7 +480,7 @@ fn addbmm(
             alpha,
             batch1: SavedVariable::input(edges.needs(2), batch1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -583,7 +583,7 @@ fn mv(keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
             vec: SavedVariable::input(edges.needs(0), vec)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -668,7 +668,7 @@ fn addmv(
             alpha,
             mat: SavedVariable::input(edges.needs(2), mat)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -766,7 +766,7 @@ fn dot(keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> 
             tensor: SavedVariable::input(edges.needs(0), tensor)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -828,7 +828,7 @@ fn vdot(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             other: SavedVariable::input(edges.needs(0), other)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -911,7 +911,7 @@ fn addr(
             alpha,
             vec1: SavedVariable::input(edges.needs(2), vec1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -40,7 +40,7 @@ fn constant_pad_nd(
         let function = ConstantPadNdBackward0 {
             pad: Dims::from_slice(pad),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -98,7 +98,7 @@ fn reflection_pad1d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -162,7 +162,7 @@ fn reflection_pad1d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -221,7 +221,7 @@ fn reflection_pad2d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -285,7 +285,7 @@ fn reflection_pad2d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -344,7 +344,7 @@ fn reflection_pad3d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -408,7 +408,7 @@ fn reflection_pad3d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -467,7 +467,7 @@ fn replication_pad1d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -531,7 +531,7 @@ fn replication_pad1d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -590,7 +590,7 @@ fn replication_pad2d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -654,7 +654,7 @@ fn replication_pad2d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -713,7 +713,7 @@ fn replication_pad3d(
             self_: SavedVariable::input(true, self_)?,
             padding: Dims::from_slice(padding),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -777,7 +777,7 @@ fn replication_pad3d_backward(
             padding: Dims::from_slice(padding),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

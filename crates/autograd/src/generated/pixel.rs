@@ -39,7 +39,7 @@ fn pixel_shuffle(
         let function = PixelShuffleBackward0 {
             upscale_factor,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -90,7 +90,7 @@ fn pixel_unshuffle(
         let function = PixelUnshuffleBackward0 {
             downscale_factor,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -135,7 +135,7 @@ fn channel_shuffle(keys: DispatchKeySet, self_: &Tensor, groups: i64) -> Result<
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ChannelShuffleBackward0 { groups };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -206,7 +206,7 @@ fn im2col(
             padding: Dims::from_slice(padding),
             stride: Dims::from_slice(stride),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -280,7 +280,7 @@ fn col2im(
             padding: Dims::from_slice(padding),
             stride: Dims::from_slice(stride),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -31,7 +31,7 @@ fn _conj_physical(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ConjPhysicalBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -81,7 +81,7 @@ fn exp(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ExpBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -146,7 +146,7 @@ fn log(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = LogBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -214,7 +214,7 @@ fn sqrt(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SqrtBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -281,7 +281,7 @@ fn rsqrt(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = RsqrtBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -347,7 +347,7 @@ fn sin(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SinBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -413,7 +413,7 @@ fn cos(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = CosBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -479,7 +479,7 @@ fn tanh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = TanhBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -546,7 +546,7 @@ fn sigmoid(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SigmoidBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -616,7 +616,7 @@ fn reciprocal(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ReciprocalBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -680,7 +680,7 @@ fn erf(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ErfBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -743,7 +743,7 @@ fn abs(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AbsBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -798,7 +798,7 @@ fn neg(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = NegBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -852,7 +852,7 @@ fn sign(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = SignBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -906,7 +906,7 @@ fn ceil(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = CeilBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -960,7 +960,7 @@ fn floor(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = FloorBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1014,7 +1014,7 @@ fn round(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = RoundBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1068,7 +1068,7 @@ fn trunc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TruncBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1133,7 +1133,7 @@ fn relu(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ReluBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1199,7 +1199,7 @@ fn gelu(keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tenso
             self_: SavedVariable::input(true, self_)?,
             approximate: approximate.to_owned(),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1271,7 +1271,7 @@ fn silu(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SiluBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1343,7 +1343,7 @@ fn threshold(
             self_: SavedVariable::input(true, self_)?,
             threshold,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1462,7 +1462,7 @@ fn sigmoid_backward(
             output: SavedVariable::input(true, output)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1533,7 +1533,7 @@ fn tanh_backward(
             output: SavedVariable::input(true, output)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1607,7 +1607,7 @@ fn gelu_backward(
             approximate: approximate.to_owned(),
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1673,7 +1673,7 @@ fn threshold_backward(
             self_: SavedVariable::input(edges.needs(0), self_)?,
             threshold,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1741,7 +1741,7 @@ fn silu_backward(
             self_: SavedVariable::input(true, self_)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2251,7 +2251,7 @@ fn add(
     if needed {
         let edges = Edges::of(&[self_, other])?;
         let function = AddBackward0 { alpha };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2321,7 +2321,7 @@ fn add_scalar(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = AddBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2399,7 +2399,7 @@ fn sub(
     if needed {
         let edges = Edges::of(&[self_, other])?;
         let function = SubBackward0 { alpha };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2469,7 +2469,7 @@ fn sub_scalar(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = SubBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2547,7 +2547,7 @@ fn rsub(
     if needed {
         let edges = Edges::of(&[self_, other])?;
         let function = RsubBackward0 { alpha };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2599,7 +2599,7 @@ fn rsub_scalar(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = RsubBackward1 { alpha };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2661,7 +2661,7 @@ fn mul(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: SavedVariable::input(edges.needs(0), other)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2727,7 +2727,7 @@ fn mul_scalar(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Ten
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = MulBackward1 { other };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2811,7 +2811,7 @@ fn div(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: SavedVariable::input(true, other)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2877,7 +2877,7 @@ fn div_scalar(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Ten
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = DivBackward1 { other };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -2972,7 +2972,7 @@ fn div_tensor_mode(
             rounding_mode: rounding_mode.map(str::to_owned),
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3059,7 +3059,7 @@ fn div_scalar_mode(
             other,
             rounding_mode: rounding_mode.map(str::to_owned),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3149,7 +3149,7 @@ fn maximum(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3212,7 +3212,7 @@ fn minimum(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3272,7 +3272,7 @@ fn clamp(
             min,
             max,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3392,7 +3392,7 @@ fn clamp_tensor(
             min: SavedVariable::input_opt(true, min)?,
             max: SavedVariable::input_opt(true, max)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3477,7 +3477,7 @@ fn clamp_max(keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor
             self_: SavedVariable::input(true, self_)?,
             max,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3551,7 +3551,7 @@ fn clamp_min(keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor
             self_: SavedVariable::input(true, self_)?,
             min,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3639,7 +3639,7 @@ fn clamp_max_tensor(
             self_: SavedVariable::input(true, self_)?,
             max: SavedVariable::input(true, max)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3727,7 +3727,7 @@ fn clamp_min_tensor(
             self_: SavedVariable::input(true, self_)?,
             min: SavedVariable::input(true, min)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3804,7 +3804,7 @@ fn lerp_scalar(
     if needed {
         let edges = Edges::of(&[self_, end])?;
         let function = LerpBackward0 { weight };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -3911,7 +3911,7 @@ fn lerp(
             end: SavedVariable::input(edges.needs(2), end)?,
             self_: SavedVariable::input(edges.needs(2), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4018,7 +4018,7 @@ fn addcmul(
             value,
             tensor1: SavedVariable::input(edges.needs(2), tensor1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4132,7 +4132,7 @@ fn addcdiv(
             tensor2: SavedVariable::input(edges.needs(1) || edges.needs(2), tensor2)?,
             tensor1: SavedVariable::input(edges.needs(2), tensor1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4226,7 +4226,7 @@ fn where_self(
         let function = WhereBackward0 {
             condition: SavedVariable::input(true, condition)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4283,7 +4283,7 @@ fn masked_fill_scalar(
         let function = MaskedFillBackward0 {
             mask: SavedVariable::input(true, mask)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4371,7 +4371,7 @@ fn masked_fill(
         let function = MaskedFillBackward1 {
             mask: SavedVariable::input(true, mask)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4470,7 +4470,7 @@ fn pow_tensor_tensor(
             exponent: SavedVariable::input(true, exponent)?,
             result: SavedVariable::output(edges.needs(1), &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4549,7 +4549,7 @@ fn pow_tensor_scalar(
             self_: SavedVariable::input(true, self_)?,
             exponent,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4635,7 +4635,7 @@ fn pow_scalar(keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<
             exponent: SavedVariable::input(true, exponent)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4705,7 +4705,7 @@ fn mse_loss(
             target: SavedVariable::input(true, target)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4802,7 +4802,7 @@ fn mse_loss_backward(
             target: SavedVariable::input(edges.needs(0), target)?,
             reduction,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4862,7 +4862,7 @@ fn acos(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AcosBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -4932,7 +4932,7 @@ fn asin(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AsinBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5000,7 +5000,7 @@ fn atan(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AtanBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5071,7 +5071,7 @@ fn acosh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AcoshBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5157,7 +5157,7 @@ fn asinh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AsinhBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5243,7 +5243,7 @@ fn atanh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = AtanhBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5327,7 +5327,7 @@ fn cosh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = CoshBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5394,7 +5394,7 @@ fn sinh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SinhBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5465,7 +5465,7 @@ fn tan(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = TanBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5534,7 +5534,7 @@ fn exp2(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = Exp2Backward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5603,7 +5603,7 @@ fn expm1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = Expm1Backward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5669,7 +5669,7 @@ fn log10(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = Log10Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5736,7 +5736,7 @@ fn log2(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = Log2Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5803,7 +5803,7 @@ fn log1p(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = Log1PBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5868,7 +5868,7 @@ fn sinc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SincBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -5934,7 +5934,7 @@ fn erfc(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ErfcBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6000,7 +6000,7 @@ fn lgamma(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = LgammaBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6066,7 +6066,7 @@ fn digamma(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = DigammaBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6137,7 +6137,7 @@ fn erfinv(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = ErfinvBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6202,7 +6202,7 @@ fn i0(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = I0Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6268,7 +6268,7 @@ fn special_entr(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SpecialEntrBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6321,7 +6321,7 @@ fn special_ndtri(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SpecialNdtriBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6378,7 +6378,7 @@ fn special_i0e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6431,7 +6431,7 @@ fn special_i1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6484,7 +6484,7 @@ fn special_i1e(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6521,7 +6521,7 @@ fn frac(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = FracBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6590,7 +6590,7 @@ fn sgn(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6658,7 +6658,7 @@ fn polygamma(keys: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
             n,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6751,7 +6751,7 @@ fn round_decimals(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = RoundBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6830,7 +6830,7 @@ fn atan2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -6922,7 +6922,7 @@ fn hypot(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
             result: SavedVariable::output(true, &result, 0)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7007,7 +7007,7 @@ fn fmax(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7070,7 +7070,7 @@ fn fmin(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7134,7 +7134,7 @@ fn copysign(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
             self_: SavedVariable::input(edges.needs(0), self_)?,
             result: SavedVariable::output(edges.needs(0), &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7216,7 +7216,7 @@ fn copysign_scalar(
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7305,7 +7305,7 @@ fn logaddexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
             other: SavedVariable::input(true, other)?,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7374,7 +7374,7 @@ fn logaddexp2(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Te
             other: SavedVariable::input(true, other)?,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7433,7 +7433,7 @@ fn nextafter(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
     if needed {
         let edges = Edges::of(&[self_, other])?;
         let function = NextafterBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7517,7 +7517,7 @@ fn igamma(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
             self_: SavedVariable::input(edges.needs(1), self_)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7607,7 +7607,7 @@ fn igammac(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             self_: SavedVariable::input(edges.needs(1), self_)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7692,7 +7692,7 @@ fn xlogy(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7771,7 +7771,7 @@ fn xlogy_scalar_self(
             self_,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7828,7 +7828,7 @@ fn xlogy_scalar_other(
             self_: SavedVariable::input(true, self_)?,
             other,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7922,7 +7922,7 @@ fn special_xlog1py(
             self_: SavedVariable::input(true, self_)?,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -7981,7 +7981,7 @@ fn special_xlog1py_self_scalar(
             self_,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8038,7 +8038,7 @@ fn special_xlog1py_other_scalar(
             self_: SavedVariable::input(true, self_)?,
             other,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8103,7 +8103,7 @@ fn special_zeta(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
             self_: SavedVariable::input(edges.needs(1), self_)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8160,7 +8160,7 @@ fn special_zeta_self_scalar(
             self_,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8242,7 +8242,7 @@ fn remainder(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
             self_: SavedVariable::input(edges.needs(1), self_)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8309,7 +8309,7 @@ fn remainder_scalar(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = RemainderBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8382,7 +8382,7 @@ fn remainder_scalar_tensor(
             self_,
             other: SavedVariable::input(true, other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8442,7 +8442,7 @@ fn fmod(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             self_: SavedVariable::input(edges.needs(1), self_)?,
             other: SavedVariable::input(edges.needs(1), other)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8505,7 +8505,7 @@ fn fmod_scalar(keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Te
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = FmodBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8740,7 +8740,7 @@ fn elu(
             input_scale,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8905,7 +8905,7 @@ fn elu_backward(
             self_or_result: SavedVariable::input(true, self_or_result)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -8978,7 +8978,7 @@ fn leaky_relu(
             self_: SavedVariable::input(true, self_)?,
             negative_slope,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9103,7 +9103,7 @@ fn leaky_relu_backward(
             negative_slope,
             self_is_result,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9168,7 +9168,7 @@ fn softplus(
             beta,
             threshold,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9247,7 +9247,7 @@ fn softplus_backward(
             threshold,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9303,7 +9303,7 @@ fn softshrink(keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Ten
             self_: SavedVariable::input(true, self_)?,
             lambd,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9367,7 +9367,7 @@ fn softshrink_backward(
             self_: SavedVariable::input(edges.needs(0), self_)?,
             lambd,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9422,7 +9422,7 @@ fn hardshrink(keys: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Ten
             self_: SavedVariable::input(true, self_)?,
             lambd,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9486,7 +9486,7 @@ fn hardshrink_backward(
             self_: SavedVariable::input(edges.needs(0), self_)?,
             lambd,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9539,7 +9539,7 @@ fn mish(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = MishBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9604,7 +9604,7 @@ fn hardsigmoid(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = HardsigmoidBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9679,7 +9679,7 @@ fn hardsigmoid_backward(
         let function = HardsigmoidBackwardBackward0 {
             self_: SavedVariable::input(edges.needs(0), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9740,7 +9740,7 @@ fn hardtanh(
             min_val,
             max_val,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9836,7 +9836,7 @@ fn hardtanh_backward(
             min_val,
             max_val,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9890,7 +9890,7 @@ fn hardswish(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = HardswishBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -9970,7 +9970,7 @@ fn hardswish_backward(
             self_: SavedVariable::input(true, self_)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10023,7 +10023,7 @@ fn celu(keys: DispatchKeySet, self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
             alpha,
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10129,7 +10129,7 @@ fn log_sigmoid_forward(
             self_: SavedVariable::input(true, self_)?,
             buffer: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -10200,7 +10200,7 @@ fn log_sigmoid_backward(
             buffer: SavedVariable::input(edges.needs(0), buffer)?,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10258,7 +10258,7 @@ fn logit(keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tenso
             self_: SavedVariable::input(true, self_)?,
             eps,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10353,7 +10353,7 @@ fn logit_backward(
             eps,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10412,7 +10412,7 @@ fn nan_to_num(
         let function = NanToNumBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10492,7 +10492,7 @@ fn glu(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10561,7 +10561,7 @@ fn glu_backward(
             dim,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10629,7 +10629,7 @@ fn _prelu_kernel(
             self_: SavedVariable::input(true, self_)?,
             weight: SavedVariable::input(true, weight)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10661,7 +10661,7 @@ fn rad2deg(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = Rad2DegBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10715,7 +10715,7 @@ fn deg2rad(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = Deg2RadBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10790,7 +10790,7 @@ fn ldexp(keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor>
             other: SavedVariable::input(edges.needs(0), other)?,
             result: SavedVariable::output(edges.needs(1), &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10859,7 +10859,7 @@ fn complex(keys: DispatchKeySet, real: &Tensor, imag: &Tensor) -> Result<Tensor>
     if needed {
         let edges = Edges::of(&[real, imag])?;
         let function = ComplexBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10920,7 +10920,7 @@ fn polar(keys: DispatchKeySet, abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
         let function = PolarBackward0 {
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -10973,7 +10973,7 @@ fn mvlgamma(keys: DispatchKeySet, self_: &Tensor, p: i64) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             p,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -11075,7 +11075,7 @@ fn _prelu_kernel_backward(
             self_: SavedVariable::input(true, self_)?,
             weight: SavedVariable::input(true, weight)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }

@@ -73,7 +73,7 @@ fn max_pool2d_with_indices(
             ceil_mode,
             result1: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -165,7 +165,7 @@ fn max_pool2d_with_indices_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -273,7 +273,7 @@ fn max_pool3d_with_indices(
             ceil_mode,
             result1: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -365,7 +365,7 @@ fn max_pool3d_with_indices_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -481,7 +481,7 @@ fn avg_pool2d(
             count_include_pad,
             divisor_override,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -599,7 +599,7 @@ fn avg_pool2d_backward(
             divisor_override,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -712,7 +712,7 @@ fn avg_pool3d(
             count_include_pad,
             divisor_override,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -830,7 +830,7 @@ fn avg_pool3d_backward(
             divisor_override,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -905,7 +905,7 @@ fn _adaptive_avg_pool2d(
         let function = AdaptiveAvgPool2DBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -973,7 +973,7 @@ fn _adaptive_avg_pool2d_backward(
             grad_output_size_m1: grad_output.size(-1)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1028,7 +1028,7 @@ fn _adaptive_avg_pool3d(
         let function = AdaptiveAvgPool3DBackward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1102,7 +1102,7 @@ fn _adaptive_avg_pool3d_backward(
             grad_output_size_m1: grad_output.size(-1)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1161,7 +1161,7 @@ fn adaptive_max_pool2d(
             self_: SavedVariable::input(true, self_)?,
             result1: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -1228,7 +1228,7 @@ fn adaptive_max_pool2d_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1292,7 +1292,7 @@ fn adaptive_max_pool3d(
             self_: SavedVariable::input(true, self_)?,
             result1: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -1359,7 +1359,7 @@ fn adaptive_max_pool3d_backward(
             indices: SavedVariable::input(edges.needs(0), indices)?,
             self_: SavedVariable::input(edges.needs(1), self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1420,7 +1420,7 @@ fn max_unpool2d(
         let function = MaxUnpool2DBackward0 {
             indices: SavedVariable::input(true, indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1480,7 +1480,7 @@ fn max_unpool3d(
         let function = MaxUnpool3DBackward0 {
             indices: SavedVariable::input(true, indices)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -245,7 +245,7 @@ fn bernoulli(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = BernoulliBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -410,7 +410,7 @@ fn normal_tensor_float(
     if needed {
         let edges = Edges::of(&[mean])?;
         let function = NormalBackward1 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -459,7 +459,7 @@ fn normal_float_tensor(
     if needed {
         let edges = Edges::of(&[std])?;
         let function = NormalBackward2 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -528,7 +528,7 @@ fn normal_tensor_tensor(
             mean: SavedVariable::input(edges.needs(0), mean)?,
             std: SavedVariable::input(edges.needs(1), std)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -578,7 +578,7 @@ fn uniform(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UniformBackward0Uniform {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -628,7 +628,7 @@ fn exponential(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = ExponentialBackward0Exponential {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -676,7 +676,7 @@ fn random(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = RandomBackward2Random {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -145,10 +145,7 @@ fn mkldnn_rnn_layer(
             reverse,
             has_biases,
         };
-        record::set_history(
-            &record::node(edges, function),
-            &[&result.0, &result.1, &result.2],
-        );
+        record::record(edges, function, &[&result.0, &result.1, &result.2]);
     }
     Ok(result)
 }

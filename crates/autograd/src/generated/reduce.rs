@@ -35,7 +35,7 @@ fn sum(keys: DispatchKeySet, self_: &Tensor, dtype: Option<DType>) -> Result<Ten
         let function = SumBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -97,7 +97,7 @@ fn sum_dim_int_list(
             dim: dim.map(Dims::from_slice),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -146,7 +146,7 @@ fn mean(keys: DispatchKeySet, self_: &Tensor, dtype: Option<DType>) -> Result<Te
         let function = MeanBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -208,7 +208,7 @@ fn mean_dim(
             dim: dim.map(Dims::from_slice),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -268,7 +268,7 @@ fn prod(keys: DispatchKeySet, self_: &Tensor, dtype: Option<DType>) -> Result<Te
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -342,7 +342,7 @@ fn prod_dim_int(
             dim,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -417,7 +417,7 @@ fn amax(
             dim: Dims::from_slice(dim),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -491,7 +491,7 @@ fn amin(
             dim: Dims::from_slice(dim),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -550,7 +550,7 @@ fn max(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -603,7 +603,7 @@ fn min(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -666,7 +666,7 @@ fn max_dim(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -736,7 +736,7 @@ fn min_dim(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -807,7 +807,7 @@ fn var_correction(
             correction,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -887,7 +887,7 @@ fn linalg_vector_norm(
             dim: dim.map(Dims::from_slice),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -963,7 +963,7 @@ fn logsumexp(
             dim: Dims::from_slice(dim),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1030,7 +1030,7 @@ fn nansum(
             dim: dim.map(Dims::from_slice),
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1109,7 +1109,7 @@ fn std_correction(
             correction,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1183,7 +1183,7 @@ fn var_mean_correction(
             correction,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1267,7 +1267,7 @@ fn std_mean_correction(
             correction,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }
@@ -1352,7 +1352,7 @@ fn aminmax(
             min: SavedVariable::output(true, &result.0, 0)?,
             max: SavedVariable::output(true, &result.1, 1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0, &result.1]);
+        record::record(edges, function, &[&result.0, &result.1]);
     }
     Ok(result)
 }

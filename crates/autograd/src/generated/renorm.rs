@@ -57,7 +57,7 @@ fn renorm(
             dim,
             maxnorm,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

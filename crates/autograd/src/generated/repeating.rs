@@ -37,7 +37,7 @@ fn repeat(keys: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tenso
             repeats: Dims::from_slice(repeats),
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

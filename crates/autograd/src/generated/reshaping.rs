@@ -54,7 +54,7 @@ fn unfold(
             size,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -101,7 +101,7 @@ fn unfold_backward(
             size,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -42,7 +42,7 @@ fn cumsum(
             self_dtype: self_.dtype(),
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -134,7 +134,7 @@ fn cumprod(
             dim,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -222,7 +222,7 @@ fn logcumsumexp(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor
             result: SavedVariable::output(true, &result, 0)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -284,7 +284,7 @@ fn cummax(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Ten
             indices: SavedVariable::input(true, &result.1)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -347,7 +347,7 @@ fn cummin(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Ten
             indices: SavedVariable::input(true, &result.1)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

@@ -82,7 +82,7 @@ fn segment_reduce(
             axis,
             initial,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -163,7 +163,7 @@ fn _segment_reduce_backward(
     if needed {
         let edges = Edges::of(&[grad, output, data])?;
         let function = SegmentReduceBackwardBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

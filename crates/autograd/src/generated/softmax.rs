@@ -56,7 +56,7 @@ fn _softmax(
             dim,
             self_dtype: self_.dtype(),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -125,7 +125,7 @@ fn _log_softmax(
             dim,
             self_dtype: self_.dtype(),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -209,7 +209,7 @@ fn _softmax_backward_data(
             input_dtype,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -292,7 +292,7 @@ fn _log_softmax_backward_data(
             dim,
             grad_output: SavedVariable::input(edges.needs(1), grad_output)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -363,7 +363,7 @@ fn _safe_softmax(
             dim,
             self_dtype: self_.dtype(),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -53,7 +53,7 @@ fn sort(
             dim,
             indices: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -121,7 +121,7 @@ fn sort_stable(
             dim,
             indices: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -192,7 +192,7 @@ fn topk(
             dim,
             indices: SavedVariable::input(true, &result.1)?,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -265,7 +265,7 @@ fn kthvalue(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -326,7 +326,7 @@ fn median(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -389,7 +389,7 @@ fn median_dim(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -449,7 +449,7 @@ fn nanmedian(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -512,7 +512,7 @@ fn nanmedian_dim(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -582,7 +582,7 @@ fn mode(
             indices: SavedVariable::input(true, &result.1)?,
             keepdim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

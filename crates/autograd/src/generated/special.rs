@@ -41,7 +41,7 @@ fn special_bessel_j0(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SpecialBesselJ0Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -98,7 +98,7 @@ fn special_bessel_j1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -150,7 +150,7 @@ fn special_bessel_y0(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SpecialBesselY0Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -207,7 +207,7 @@ fn special_bessel_y1(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -258,7 +258,7 @@ fn special_modified_bessel_i0(keys: DispatchKeySet, self_: &Tensor) -> Result<Te
         let function = SpecialModifiedBesselI0Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -315,7 +315,7 @@ fn special_modified_bessel_i1(keys: DispatchKeySet, self_: &Tensor) -> Result<Te
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -367,7 +367,7 @@ fn special_modified_bessel_k0(keys: DispatchKeySet, self_: &Tensor) -> Result<Te
         let function = SpecialModifiedBesselK0Backward0 {
             self_: SavedVariable::input(true, self_)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -428,7 +428,7 @@ fn special_modified_bessel_k1(keys: DispatchKeySet, self_: &Tensor) -> Result<Te
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -488,7 +488,7 @@ fn special_erfcx(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -541,7 +541,7 @@ fn special_log_ndtr(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(true, self_)?,
             result: SavedVariable::output(true, &result, 0)?,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

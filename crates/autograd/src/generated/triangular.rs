@@ -33,7 +33,7 @@ fn tril(keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TrilBackward0 { diagonal };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -97,7 +97,7 @@ fn triu(keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TriuBackward0 { diagonal };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -38,7 +38,7 @@ fn _unique(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UniqueBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -91,7 +91,7 @@ fn _unique2(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = Unique2Backward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -151,7 +151,7 @@ fn unique_dim(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UniqueDimBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -211,7 +211,7 @@ fn unique_consecutive(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UniqueConsecutiveBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }
@@ -268,7 +268,7 @@ fn unique_dim_consecutive(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UniqueDimConsecutiveBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

@@ -49,7 +49,7 @@ fn upsample_nearest1d(
             self_sizes: Dims::from_slice(self_.sizes()),
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -106,7 +106,7 @@ fn upsample_nearest1d_backward(
             output_size: Dims::from_slice(output_size),
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -170,7 +170,7 @@ fn _upsample_nearest_exact1d(
             self_sizes: Dims::from_slice(self_.sizes()),
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -232,7 +232,7 @@ fn _upsample_nearest_exact1d_backward(
             output_size: Dims::from_slice(output_size),
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -301,7 +301,7 @@ fn upsample_nearest2d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -370,7 +370,7 @@ fn upsample_nearest2d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -442,7 +442,7 @@ fn _upsample_nearest_exact2d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -511,7 +511,7 @@ fn _upsample_nearest_exact2d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -587,7 +587,7 @@ fn upsample_nearest3d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -661,7 +661,7 @@ fn upsample_nearest3d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -747,7 +747,7 @@ fn _upsample_nearest_exact3d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -821,7 +821,7 @@ fn _upsample_nearest_exact3d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -903,7 +903,7 @@ fn upsample_linear1d(
             align_corners,
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -972,7 +972,7 @@ fn upsample_linear1d_backward(
             align_corners,
             scales,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1048,7 +1048,7 @@ fn upsample_bilinear2d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1130,7 +1130,7 @@ fn upsample_bilinear2d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1222,7 +1222,7 @@ fn upsample_trilinear3d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1312,7 +1312,7 @@ fn upsample_trilinear3d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1400,7 +1400,7 @@ fn upsample_bicubic2d(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1482,7 +1482,7 @@ fn upsample_bicubic2d_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1568,7 +1568,7 @@ fn _upsample_bilinear2d_aa(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1650,7 +1650,7 @@ fn _upsample_bilinear2d_aa_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1736,7 +1736,7 @@ fn _upsample_bicubic2d_aa(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1818,7 +1818,7 @@ fn _upsample_bicubic2d_aa_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1904,7 +1904,7 @@ fn _upsample_lanczos2d_aa(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1986,7 +1986,7 @@ fn _upsample_lanczos2d_aa_backward(
             scales_h,
             scales_w,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

@@ -31,7 +31,7 @@ fn alias(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = AliasBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -62,7 +62,7 @@ fn lift(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = LiftBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -100,7 +100,7 @@ fn lift_fresh(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = LiftFreshBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -161,7 +161,7 @@ fn as_strided(
             stride: Dims::from_slice(stride),
             storage_offset,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -198,7 +198,7 @@ fn view(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let function = ViewBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -234,7 +234,7 @@ fn _unsafe_view(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Te
         let function = UnsafeViewBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -287,7 +287,7 @@ fn _reshape_alias(
         let function = ReshapeAliasBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -329,7 +329,7 @@ fn expand(
         let function = ExpandBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -366,7 +366,7 @@ fn permute(keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor>
         let function = PermuteBackward0 {
             dims: Dims::from_slice(dims),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -407,7 +407,7 @@ fn transpose_int(
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TransposeBackward0 { dim0, dim1 };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -440,7 +440,7 @@ fn t(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TBackward0 {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -477,7 +477,7 @@ fn squeeze(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SqueezeBackward0 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -514,7 +514,7 @@ fn squeeze_dim(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor>
         let function = SqueezeBackward1 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -551,7 +551,7 @@ fn squeeze_dims(keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Ten
         let function = SqueezeBackward2 {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -586,7 +586,7 @@ fn unsqueeze(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UnsqueezeBackward0 { dim };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -632,7 +632,7 @@ fn select_int(
             dim,
             index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -691,7 +691,7 @@ fn slice(
             end,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

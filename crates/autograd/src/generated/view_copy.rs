@@ -30,7 +30,7 @@ fn alias_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = AliasBackward0Copy {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -96,7 +96,7 @@ fn as_strided_copy(
             stride: Dims::from_slice(stride),
             storage_offset,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -163,7 +163,7 @@ fn diagonal_copy(
             dim1,
             dim2,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -217,7 +217,7 @@ fn expand_copy(
         let function = ExpandBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -265,7 +265,7 @@ fn permute_copy(keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Te
         let function = PermuteBackward0Copy {
             dims: Dims::from_slice(dims),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -321,7 +321,7 @@ fn select_copy_int(
             dim,
             index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -391,7 +391,7 @@ fn slice_copy(
             end,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -577,7 +577,7 @@ fn squeeze_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let function = SqueezeBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -619,7 +619,7 @@ fn squeeze_copy_dim(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Te
         let function = SqueezeBackward1Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -670,7 +670,7 @@ fn squeeze_copy_dims(
         let function = SqueezeBackward2Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -713,7 +713,7 @@ fn t_copy(keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = TBackward0Copy {};
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -762,7 +762,7 @@ fn transpose_copy_int(
             dim0,
             dim1,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -808,7 +808,7 @@ fn unsqueeze_copy(keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tens
     if needed {
         let edges = Edges::of(&[self_])?;
         let function = UnsqueezeBackward0Copy { dim };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -918,7 +918,7 @@ fn view_copy(keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tenso
         let function = ViewBackward0Copy {
             self_sizes: Dims::from_slice(self_.sizes()),
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -983,7 +983,7 @@ fn unfold_copy(
             size,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1051,7 +1051,7 @@ fn narrow_copy(
             start,
             length,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1134,7 +1134,7 @@ fn slice_scatter(
             end,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1206,7 +1206,7 @@ fn select_scatter(
             dim,
             index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1290,7 +1290,7 @@ fn as_strided_scatter(
             stride: Dims::from_slice(stride),
             storage_offset,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1349,7 +1349,7 @@ fn select_backward(
             dim,
             index,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }
@@ -1420,7 +1420,7 @@ fn slice_backward(
             end,
             step,
         };
-        record::set_history(&record::node(edges, function), &[&result]);
+        record::record(edges, function, &[&result]);
     }
     Ok(result)
 }

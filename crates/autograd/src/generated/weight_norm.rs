@@ -60,7 +60,7 @@ fn _weight_norm_interface(
             result1: SavedVariable::input(true, &result.1)?,
             dim,
         };
-        record::set_history(&record::node(edges, function), &[&result.0]);
+        record::record(edges, function, &[&result.0]);
     }
     Ok(result)
 }

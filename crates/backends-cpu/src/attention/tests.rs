@@ -36,7 +36,7 @@ fn tensor<T: Attend>(values: &[f64], [b, h, r, c]: [usize; 4], inner: bool) -> T
     let turned = (0..b * h * r).flat_map(|i| numbers[at(i) * c..][..c].to_vec()).collect::<Vec<T>>();
     let x = Tensor::from_vec(turned, &[b as i64, r as i64, h as i64, c as i64]).unwrap();
     let strides = [r * h * c, c, h * c, 1].map(|n| n as i64);
-    Tensor::view_of(x.as_impl().metadata(), Dims::from_slice(&sizes), Dims::from_slice(&strides), 0).unwrap()
+    Tensor::view_of(x.as_impl().metadata(), &sizes, &strides, 0).unwrap()
 }
 
 /// out, logarithms, dq, dk, dv by the definition.
@@ -109,7 +109,7 @@ fn check<I: Isa, T: Attend>(shape: Shape, hiding: Hiding, inner: bool) {
     let strides = [0, 0, if rows == 1 { 0 } else { cols as i64 }, i64::from(cols > 1 || s == 1)];
     let sizes = [b, h, l, s].map(|n| n as i64);
     let m = mask.as_impl().metadata();
-    let mask = Tensor::view_of(m, Dims::from_slice(&sizes), Dims::from_slice(&strides), 0).unwrap();
+    let mask = Tensor::view_of(m, &sizes, &strides, 0).unwrap();
     let masked = matches!(hiding, Hiding::Pairs | Hiding::Keys | Hiding::Queries);
     let how = Attention { mask: masked.then_some(&mask), causal: hiding == Hiding::Causal, scale, weights: T::DTYPE };
     let new = |sizes: [usize; 4]| tensor::<T>(&vec![9.0; sizes.iter().product()], sizes, inner);
@@ -176,7 +176,7 @@ fn corrections_and_no_numbers() {
         let (k, v) = (Tensor::from_vec(k, &sizes).unwrap(), Tensor::from_vec(v.clone(), &sizes).unwrap());
         let m = q.as_impl().metadata();
         let sizes = Dims::from_slice(&[1, 1, rows as i64, 1]);
-        let q = Tensor::view_of(m, sizes.clone(), Dims::from_slice(&[0, 0, 1, 1]), 0).unwrap();
+        let q = Tensor::view_of(m, &sizes, &[0, 0, 1, 1], 0).unwrap();
         let out = Tensor::from_vec(vec![0f64; rows], &sizes).unwrap();
         let logs = Tensor::from_vec(vec![0f64; rows], &sizes[..3]).unwrap();
         let how = Attention { mask: None, causal: false, scale: 1.0, weights: DType::F64 };

@@ -134,7 +134,7 @@ pub fn nonzero<T: Number>(x: &Tensor) -> Result<Tensor> {
         return Ok(out);
     }
     // The columns one after the other, as they lie.
-    let columns = out.view_of_storage(Dims::from_slice(&[(dims * n) as i64]), Dims::from_slice(&[1]), 0)?;
+    let columns = out.view_of_storage(&[(dims * n) as i64], &[1], 0)?;
     lock(&[], &[columns.as_impl()])?.write::<i64>(0)?.with_dense(|columns| {
         with_level!(I => par_tiles::<I, i64>(
             columns,

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use tensor_core::iter::TensorIter;
-use tensor_core::{DType, Element, Result, check};
+use tensor_core::{Complex, DType, Element, Result, check};
 
 use super::block::{Elementwise, Inputs, LANES, MOST, Outputs, Rows, Still, block, suits};
 use super::patch::{Patch, SLACK, fetch, gather, scatter, spread, spread_rows};
@@ -97,12 +97,38 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
         return Ok(());
     }
     iter.locked(|pointers| {
-        if iter.is_contiguous() && numel <= GRAIN {
+        if numel > GRAIN {
+            run(iter, Addresses::new(pointers), outputs.len(), block);
+        } else if iter.is_contiguous() {
             block(pointers, Rows::one(numel, 0));
+        } else if let Some(still) = line(iter, outputs.len()) {
+            short_line(iter, pointers, outputs.len(), still, block);
         } else {
             run(iter, Addresses::new(pointers), outputs.len(), block);
         }
     })
+}
+
+/// Room for a group of copies of a number.
+#[repr(align(64))]
+struct Group([MaybeUninit<u8>; LANES * size_of::<Complex<f64>>()]);
+
+/// [`run_line`] on one thread, of few elements: what a number beside a small tensor should not wait for is left out.
+#[inline(never)]
+fn short_line(iter: &TensorIter, pointers: &[*mut u8], outputs: usize, still: Still, block: Block<'_>) {
+    let mut groups = [const { Group([MaybeUninit::uninit(); LANES * size_of::<Complex<f64>>()]) }; MOST];
+    let mut addresses = [std::ptr::null_mut(); MOST];
+    let count = pointers.len().min(MOST);
+    for i in 0..count {
+        addresses[i] = pointers[i];
+        if still >> i & 1 == 1 {
+            let to = groups[i].0.as_mut_ptr().cast();
+            // SAFETY: the address is that of an element of the operand; there is room for a group of the widest type.
+            unsafe { spread(pointers[i], to, iter.operand(i).dtype.itemsize()) };
+            addresses[i] = to;
+        }
+    }
+    block(&addresses[..count], Rows::one(iter.numel() as usize, still >> outputs));
 }
 
 /// Runs the block over a plan of at least one element, whose storages are locked.

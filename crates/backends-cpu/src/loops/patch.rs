@@ -131,8 +131,14 @@ unsafe fn gather_of<T: Copy, const N: usize>(patch: &Patch, to: *mut T) {
 #[inline(always)]
 pub(super) unsafe fn spread(from: *const u8, to: *mut u8, size: usize) {
     by_size!(size, T => {
-        // SAFETY: forwarded from the caller; storages may be unaligned for the type, stages are not.
-        unsafe { to.cast::<[T; LANES]>().write_unaligned([from.cast::<T>().read_unaligned(); LANES]) }
+        // SAFETY: forwarded from the caller; storages may be unaligned for the type, stages are not. Not as one array, which
+        // would be made elsewhere first.
+        unsafe {
+            let element = from.cast::<T>().read_unaligned();
+            for i in 0..LANES {
+                to.cast::<T>().add(i).write_unaligned(element);
+            }
+        }
     })
 }
 

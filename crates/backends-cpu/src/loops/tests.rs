@@ -1,7 +1,7 @@
 //! Tests of the driver, the block loop and the views.
 
 use tensor_core::iter::IterConfig;
-use tensor_core::strides::{self, Dims};
+use tensor_core::strides;
 use tensor_core::{Bool, DType, Element, Result, Scalar, Storage, TensorImpl, TensorRef, f16};
 
 use super::stream::STREAM;
@@ -26,7 +26,7 @@ fn dense<T: Element + bytemuck::Pod>(values: Vec<T>, sizes: &[i64]) -> TensorRef
 }
 
 fn view(storage: &Storage, dtype: DType, sizes: &[i64], strides: &[i64], offset: i64) -> TensorRef {
-    TensorImpl::new(storage.clone(), dtype, Dims::from_slice(sizes), Dims::from_slice(strides), offset).unwrap()
+    TensorImpl::new(storage.clone(), dtype, sizes, strides, offset).unwrap()
 }
 
 fn values<T: Element>(tensor: &TensorRef) -> Vec<T> {

@@ -73,7 +73,7 @@ pub struct Locked<'a> {
     inputs: usize,
     /// Whether each output was handed out.
     taken: SmallVec<[Cell<bool>; 8]>,
-    _access: Access<'a>,
+    access: Access<'a>,
 }
 
 /// Locks tensors for a kernel that reads `reads` and writes `writes`.
@@ -81,10 +81,18 @@ pub struct Locked<'a> {
 /// # Errors
 /// When an output overlaps an input, another output or itself; when a slice of a storage is out; for tensors that are
 /// not on the CPU.
+#[inline(always)]
 pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<Locked<'a>> {
+    let mut locked =
+        Locked { tensors: SmallVec::new(), inputs: reads.len(), taken: SmallVec::new(), access: Access::new() };
+    take_locks(&mut locked, reads, writes)?;
+    Ok(locked)
+}
+
+/// [`lock`] where the result lies: it is too large to be moved.
+fn take_locks<'a>(locked: &mut Locked<'a>, reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<()> {
+    let Locked { tensors, taken, access, .. } = locked;
     // One look at each tensor: what is locked is what is used, even if another thread calls `set_` meanwhile.
-    let mut tensors = SmallVec::<[&'a Metadata; 8]>::new();
-    let mut access = Access::new();
     for (tensors_of, written) in [(reads, false), (writes, true)] {
         for tensor in tensors_of {
             let m = tensor.metadata();
@@ -117,11 +125,10 @@ pub fn lock<'a>(reads: &[&'a TensorImpl], writes: &[&'a TensorImpl]) -> Result<L
             );
         }
     }
-    let mut taken = SmallVec::new();
     for _ in writes {
         taken.push(Cell::new(false));
     }
-    Ok(Locked { tensors, inputs: reads.len(), taken, _access: access })
+    Ok(())
 }
 
 /// The address of the first element. The caller holds the lock of the storage.

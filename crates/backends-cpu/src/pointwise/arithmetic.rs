@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensor_core::iter::TensorIter;
-use tensor_core::{Element, Result, check};
+use tensor_core::{Element, Result, Scalar, check};
 
 use crate::elementwise;
 use crate::isa::Isa;
@@ -12,7 +12,9 @@ use crate::simd::{Arith, Floating, Integer, Math, Number, Ordered, Real, RealFlo
 
 /// True where a factor of 1 changes nothing. It does change complex numbers: infinities times its imaginary part are none.
 fn plain<T: Number>(iter: &TensorIter) -> bool {
-    iter.param(0).equals(1.0) && !T::DTYPE.is_complex()
+    // By reference: most are the integer 1, and a copy of a number waits until it has been stored.
+    let one = |alpha: &Scalar| matches!(alpha, Scalar::Int(1)) || alpha.equals(1.0);
+    !T::DTYPE.is_complex() && iter.params().first().is_some_and(one)
 }
 
 /// `a + alpha * b`; parameter: alpha. `Bool` adds with or.

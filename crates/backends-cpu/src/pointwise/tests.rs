@@ -27,7 +27,7 @@ macro_rules! levels {
 fn tensor<T: Element>(values: &[T]) -> TensorRef {
     let sizes = Dims::from_slice(&[values.len() as i64]);
     let strides = strides::contiguous(&sizes);
-    TensorImpl::new(Storage::from_vec(values.to_vec()), T::DTYPE, sizes, strides, 0).unwrap()
+    TensorImpl::new(Storage::from_vec(values.to_vec()), T::DTYPE, &sizes, &strides, 0).unwrap()
 }
 
 /// What a kernel makes of its inputs.

@@ -16,6 +16,8 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use std::{fmt, mem};
 
 use smallvec::SmallVec;
@@ -23,7 +25,6 @@ use smallvec::SmallVec;
 pub use config::IterConfig;
 pub use plan::resize_output;
 
-use crate::refcount::Unique;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, Scalar, TensorImpl, TensorRef, check};
@@ -58,8 +59,51 @@ pub struct Cast {
 
 /// A planned operation: operands with the strides of one shape that walks them all.
 pub struct TensorIter {
-    /// Large, and handed on from the planner to the kernel's caller: so it stays where it was made.
-    plan: Unique<Plan>,
+    plan: Room,
+}
+
+/// Where a plan lies: large, and handed on from the planner to the kernel's caller, so it stays where it was made; and its
+/// thread's next plan is made there as well, so that its empty lists are not written anew for every operator.
+struct Room(Option<Box<Plan>>);
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Plan>>> = const { Cell::new(None) };
+}
+
+impl Room {
+    /// A plan with empty lists.
+    #[inline]
+    fn take() -> Self {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        Self(Some(spare.unwrap_or_else(Plan::empty)))
+    }
+}
+
+impl Deref for Room {
+    type Target = Plan;
+    #[inline(always)]
+    fn deref(&self) -> &Plan {
+        self.0.as_deref().unwrap_or_else(|| unreachable!("a plan is given up by its drop alone"))
+    }
+}
+
+impl DerefMut for Room {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Plan {
+        self.0.as_deref_mut().unwrap_or_else(|| unreachable!("a plan is given up by its drop alone"))
+    }
+}
+
+impl Drop for Room {
+    #[inline]
+    fn drop(&mut self) {
+        self.clear();
+        // Lists that few operators are as long as do not stay.
+        if !self.tensors.spilled() {
+            let plan = self.0.take();
+            let _ = SPARE.try_with(|spare| spare.set(plan));
+        }
+    }
 }
 
 struct Plan {
@@ -81,6 +125,39 @@ struct Plan {
     is_reduction: bool,
     static_shape: bool,
     params: SmallVec<[Scalar; 2]>,
+}
+
+impl Plan {
+    #[cold]
+    fn empty() -> Box<Self> {
+        Box::new(Self {
+            operands: SmallVec::new(),
+            tensors: SmallVec::new(),
+            originals: Vec::new(),
+            num_outputs: 0,
+            shape: Dims::new(),
+            strides: SmallVec::new(),
+            sizes: Dims::new(),
+            numel: 0,
+            common_dtype: DType::F32,
+            device: Device::CPU,
+            is_reduction: false,
+            static_shape: false,
+            params: SmallVec::new(),
+        })
+    }
+
+    /// Empties the lists.
+    #[inline]
+    fn clear(&mut self) {
+        self.operands.clear();
+        self.tensors.clear();
+        self.originals.clear();
+        self.shape.clear();
+        self.strides.clear();
+        self.sizes.clear();
+        self.params.clear();
+    }
 }
 
 impl TensorIter {
@@ -275,6 +352,12 @@ impl TensorIter {
         for param in params {
             self.plan.params.push(*param);
         }
+    }
+
+    /// The numbers of [`TensorIter::set_params`].
+    #[inline]
+    pub fn params(&self) -> &[Scalar] {
+        &self.plan.params
     }
 
     /// Number `i` of [`TensorIter::set_params`]; 0 where none was set.

@@ -4,9 +4,8 @@ use smallvec::SmallVec;
 
 use super::config::{IterConfig, Seen};
 use super::layout::{Table, dense_layout, seen_strides, strides_in_order};
-use super::{Operand, Plan, TensorIter};
+use super::{Operand, Room, TensorIter};
 use crate::promotion::default_dtype;
-use crate::refcount::Unique;
 use crate::strides::{self, Dims};
 use crate::tensor_impl::Metadata;
 use crate::{DType, Device, Ref, Result, TensorImpl, TensorRef, check, overlap, storage};
@@ -288,22 +287,19 @@ impl<'a> IterConfig<'a> {
 impl TensorIter {
     #[inline]
     fn new(config: &IterConfig<'_>, sizes: &[i64], numel: i64, common_dtype: DType, device: Device) -> Self {
-        let plan = Unique::new_with(|| Plan {
-            operands: SmallVec::new(),
-            tensors: SmallVec::new(),
-            originals: Vec::new(),
-            num_outputs: config.num_outputs,
-            shape: Dims::new(),
-            strides: SmallVec::new(),
-            sizes: strides::dims(sizes),
-            numel,
-            common_dtype,
-            device,
-            is_reduction: config.flags.is_reduction,
-            static_shape: config.static_shape.is_some(),
-            params: SmallVec::new(),
-        });
-        Self { plan }
+        let mut room = Room::take();
+        let plan = &mut *room;
+        plan.num_outputs = config.num_outputs;
+        // Not as one list: what is built on the stack is stored and loaded in different widths, which makes the loads wait.
+        for &size in sizes {
+            plan.sizes.push(size);
+        }
+        plan.numel = numel;
+        plan.common_dtype = common_dtype;
+        plan.device = device;
+        plan.is_reduction = config.flags.is_reduction;
+        plan.static_shape = config.static_shape.is_some();
+        Self { plan: room }
     }
 
     #[inline(always)]

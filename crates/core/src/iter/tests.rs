@@ -10,7 +10,7 @@ use crate::{Storage, overlap};
 fn strided(sizes: &[i64], strides: &[i64], dtype: DType) -> TensorRef {
     let bytes = strides::storage_bytes(sizes, strides, dtype.itemsize(), 0).unwrap();
     let storage = Storage::allocate(bytes, Device::CPU).unwrap();
-    TensorImpl::new(storage, dtype, Dims::from_slice(sizes), Dims::from_slice(strides), 0).unwrap()
+    TensorImpl::new(storage, dtype, sizes, strides, 0).unwrap()
 }
 
 fn dense(sizes: &[i64], dtype: DType) -> TensorRef {
@@ -18,8 +18,7 @@ fn dense(sizes: &[i64], dtype: DType) -> TensorRef {
 }
 
 fn view(of: &TensorRef, sizes: &[i64], strides: &[i64], offset: i64) -> TensorRef {
-    TensorImpl::new(of.storage().clone(), of.dtype(), Dims::from_slice(sizes), Dims::from_slice(strides), offset)
-        .unwrap()
+    TensorImpl::new(of.storage().clone(), of.dtype(), sizes, strides, offset).unwrap()
 }
 
 fn meta(sizes: &[i64]) -> TensorRef {
@@ -265,14 +264,7 @@ fn outputs_are_used_resized_or_refused() {
     let fixed = IterConfig::unary_op(Some(&b), &a).resize_outputs(false);
     assert_eq!(text(fixed.build()), mismatch);
     assert_eq!(b.sizes(), [3]);
-    let foreign = TensorImpl::new(
-        Storage::from_vec(vec![0f32; 2]),
-        DType::F32,
-        Dims::from_slice(&[2]),
-        Dims::from_slice(&[1]),
-        0,
-    )
-    .unwrap();
+    let foreign = TensorImpl::new(Storage::from_vec(vec![0f32; 2]), DType::F32, &[2], &[1], 0).unwrap();
     assert_eq!(
         text(IterConfig::unary_op(Some(&foreign), &a).build()),
         "Trying to resize storage that is not resizable"

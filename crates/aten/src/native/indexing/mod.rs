@@ -132,7 +132,7 @@ fn fill_mask(self_: &Tensor, indices: &[Option<&Tensor>], values: &Tensor) -> Re
         sizes.push(1);
         strides.push(1);
     }
-    mask.view_of_storage(sizes, strides, mask.storage_offset()).map(Some)
+    mask.view_of_storage(&sizes, &strides, mask.storage_offset()).map(Some)
 }
 
 /// Writes `values` to the elements of `self` that index tensors name.
@@ -182,7 +182,7 @@ fn put_at(target: &Tensor, indices: &[Option<&Tensor>], values: &Tensor, accumul
             values
         };
         let (sizes, strides) = strides::expand(values.sizes(), values.strides(), &sizes)?;
-        kernel(&plan, &values.view_of_storage(sizes, strides, values.storage_offset())?, accumulate)?;
+        kernel(&plan, &values.view_of_storage(&sizes, &strides, values.storage_offset())?, accumulate)?;
     }
     target.as_impl().bump_version();
     Ok(())

@@ -77,7 +77,7 @@ pub fn flat(x: &Tensor) -> Result<Tensor> {
     } else {
         1 + x.sizes().iter().zip(x.strides()).map(|(&size, &stride)| (size - 1) * stride).sum::<i64>()
     };
-    x.view_of_storage(Dims::from_slice(&[span]), Dims::from_slice(&[1]), x.storage_offset())
+    x.view_of_storage(&[span], &[1], x.storage_offset())
 }
 
 /// True for the dtypes of masks.
@@ -135,7 +135,7 @@ fn broadcast(list: &mut [Option<Tensor>]) -> Result<()> {
     for index in list.iter_mut().flatten() {
         if index.sizes() != shape.as_slice() {
             let (sizes, strides) = strides::expand(index.sizes(), index.strides(), &shape)?;
-            *index = index.view_of_storage(sizes, strides, index.storage_offset())?;
+            *index = index.view_of_storage(&sizes, &strides, index.storage_offset())?;
         }
     }
     Ok(())

@@ -48,9 +48,7 @@ pub fn nonzero_static(out: Out<'_>, self_: &Tensor, size: i64, fill_value: i64) 
         let found = nonzero(Out::Fresh, self_)?;
         let rows = found.sizes()[0].min(size);
         ops::fill_scalar_(&slot.tensor, fill_value)?;
-        let first = |x: &Tensor| {
-            x.view_of_storage(Dims::from_slice(&[rows, ndim]), Dims::from_slice(x.strides()), x.storage_offset())
-        };
+        let first = |x: &Tensor| x.view_of_storage(&[rows, ndim], x.strides(), x.storage_offset());
         crate::composite::copy::copy_(&first(&slot.tensor)?, &first(&found)?, false)?;
     }
     slot.finish()
@@ -77,7 +75,7 @@ fn plan_flat(x: &Tensor, index: &Tensor) -> IndexPlan {
 fn flattened(x: &Tensor) -> Result<Tensor> {
     let x = if x.is_contiguous() { Tensor::clone(x) } else { ops::clone(x, Some(MemoryFormat::Contiguous))? };
     let n = x.numel();
-    x.view_of_storage(Dims::from_slice(&[n]), Dims::from_slice(&[1]), x.storage_offset())
+    x.view_of_storage(&[n], &[1], x.storage_offset())
 }
 
 /// Elements of the flattened `self`, in the shape of `index`.
@@ -159,7 +157,7 @@ pub fn put(out: Out<'_>, self_: &Tensor, index: &Tensor, source: &Tensor, accumu
 /// A tensor expanded to a shape that it broadcasts to.
 fn expanded(x: &Tensor, shape: &[i64]) -> Result<Tensor> {
     let (sizes, strides) = strides::expand(x.sizes(), x.strides(), shape)?;
-    x.view_of_storage(sizes, strides, x.storage_offset())
+    x.view_of_storage(&sizes, &strides, x.storage_offset())
 }
 
 /// The elements where a mask holds, as a vector; shapes broadcast.

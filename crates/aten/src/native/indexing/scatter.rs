@@ -43,7 +43,7 @@ fn slice_index(sizes: &[i64], d: usize, index: &Tensor) -> Result<Option<Tensor>
         return Ok(None);
     }
     let one = |value: i64| Dims::from_slice(&[value]);
-    let index = index.view_of_storage(one(index.sizes()[d]), one(index.strides()[d]), index.storage_offset())?;
+    let index = index.view_of_storage(&one(index.sizes()[d]), &one(index.strides()[d]), index.storage_offset())?;
     as_i64(&index).map(Some)
 }
 
@@ -236,14 +236,14 @@ fn write(result: &Tensor, d: usize, index: &Tensor, src: Source<'_>, reduce: Red
         Source::Number(value) => {
             value.check_fits(result.dtype())?;
             number = Tensor::scalar_tensor(value, result.dtype())?;
-            number.view_of_storage(Dims::from_elem(1, 1), Dims::from_elem(0, 1), 0)?
+            number.view_of_storage(&[1; 1], &[0; 1], 0)?
         }
     };
     // As much of the source as the index speaks of.
     let index = as_at_least_1d(index)?;
     let strides =
         if src.dim() == index.dim() { Dims::from_slice(src.strides()) } else { Dims::from_elem(0, index.dim()) };
-    let src = src.view_of_storage(Dims::from_slice(index.sizes()), strides, src.storage_offset())?;
+    let src = src.view_of_storage(index.sizes(), &strides, src.storage_offset())?;
     // Sums of halves are rounded once, which is not what slices are added by.
     let adds = reduce == Reduce::Add && result.dtype().opmath() == result.dtype();
     if (adds || reduce == Reduce::Assign)

@@ -16,7 +16,7 @@ fn classes(target: &Tensor, sizes: [i64; 2]) -> Result<Tensor> {
     );
     let target = ops::to_dtype(target, DType::I64, false, false, None)?;
     let target = ops::contiguous(&target, MemoryFormat::Contiguous)?;
-    target.view_of_storage(Dims::from_slice(&sizes), Dims::from_slice(&[sizes[1], 1]), target.storage_offset())
+    target.view_of_storage(&sizes, &[sizes[1], 1], target.storage_offset())
 }
 
 /// The weights, of the input's dtype.
@@ -44,7 +44,7 @@ fn as_batch(x: &Tensor) -> Result<Tensor> {
         (&[n, c], &[outer, inner]) => ([n, c, 1], [outer, inner, 1]),
         _ => bail!(Runtime, "input tensor should be 1D or 2D"),
     };
-    x.view_of_storage(Dims::from_slice(&sizes), Dims::from_slice(&strides), x.storage_offset())
+    x.view_of_storage(&sizes, &strides, x.storage_offset())
 }
 
 /// A tensor of (N, C, H, W) as (N, C, H x W): a view where the memory allows it.
@@ -53,7 +53,7 @@ fn as_spatial(x: &Tensor) -> Result<Tensor> {
     let strides = x.strides();
     if strides[2] == strides[3] * x.sizes()[3] || x.is_contiguous() {
         let strides = [strides[0], strides[1], strides[3]];
-        return x.view_of_storage(Dims::from_slice(&sizes), Dims::from_slice(&strides), x.storage_offset());
+        return x.view_of_storage(&sizes, &strides, x.storage_offset());
     }
     ops::reshape(&ops::contiguous(x, MemoryFormat::Contiguous)?, &sizes)
 }
@@ -168,7 +168,7 @@ fn backward(
     let slot = out.prepare(0, Spec::like(x.sizes(), x), &[x, grad, total_weight, &prepared.target])?;
     if slot.tensor.numel() > 0 {
         let strides = tensor_core::strides::contiguous(&shape);
-        let view = slot.tensor.view_of_storage(Dims::from_slice(&shape), strides, slot.tensor.storage_offset())?;
+        let view = slot.tensor.view_of_storage(&shape, &strides, slot.tensor.storage_offset())?;
         kernel(&view, grad, total_weight, prepared.loss())?;
     }
     slot.finish()
