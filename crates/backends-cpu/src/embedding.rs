@@ -4,7 +4,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Element, Result, Scalar};
 
 use crate::isa::Isa;
-use crate::loops::beyond::{self, STREAM};
+use crate::loops::beyond::{self, pays};
 use crate::loops::views::{lock, par_chunks};
 use crate::parallel::GRAIN;
 use crate::simd::compress::{PLACES, within};
@@ -64,7 +64,7 @@ pub fn embedding_backward<I: Isa, T: Number>(
     let (grad, indices) = (locked.read::<T>(0)?.dense(), locked.read::<i64>(1)?.dense());
     let mut out = locked.write::<T>(0)?;
     let (rows, width) = (out.size(0), out.size(1));
-    let streamed = rows * width * size_of::<T>() >= STREAM;
+    let streamed = pays(rows * width * size_of::<T>(), 0);
     out.with_dense(|out| {
         let grain = rows.div_ceil(PARTS).max(GRAIN / width.max(1)).max(1) * width;
         par_chunks::<I, T>(

@@ -5,7 +5,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Element, Result, bail};
 
 use crate::isa::Baseline;
-use crate::loops::beyond::{self, STREAM};
+use crate::loops::beyond::{self, pays};
 use crate::loops::views::{lock, par_chunks};
 use crate::parallel::GRAIN;
 
@@ -30,7 +30,7 @@ pub fn cat<T: Element>(out: &Tensor, parts: &[&Tensor]) -> Result<()> {
     let width: usize = sources.iter().map(|(_, width)| width).sum();
     let short = sources.iter().all(|(_, cols)| cols * size_of::<T>() <= SHORT);
     locked.write::<T>(0)?.with_dense(|out| {
-        let streamed = size_of_val(out) >= STREAM;
+        let streamed = pays(size_of_val(out), size_of_val(out));
         if short && width < BLOCK {
             return par_chunks::<Baseline, T>(out, GRAIN / width.max(1) * width, |start, out| {
                 short_rows(out, &sources, width, start / width.max(1));

@@ -11,8 +11,12 @@ const FIXED: [&str; 3] = ["overhead", "optim", "model"];
 /// Sizes up to here stay: batches, filter widths.
 const SMALL: i64 = 8;
 
-/// Draws new sizes, from half to 1.4 times the listed ones. Equal sizes of a workload stay equal, so that they still fit each
-/// other; fields that repeat a size follow it.
+/// The least factor of a size; its reciprocal is the largest.
+const LEAST: f64 = 0.6;
+
+/// Draws new sizes, from [`LEAST`] of the listed ones to as many times more: their logarithms evenly, so that the geometric
+/// mean of a size stays and results are as often above the size at which a library changes its ways. Equal sizes of a
+/// workload stay equal, so that they still fit each other; fields that repeat a size follow it.
 pub fn vary(list: &[Value], seed: u64) -> Vec<Value> {
     let generator = Generator::with_seed(seed);
     list.iter().filter(|entry| !FIXED.contains(&text(entry, "group"))).map(|entry| one(entry, &generator)).collect()
@@ -30,7 +34,7 @@ fn one(entry: &Value, generator: &Generator) -> Value {
         }
         *drawn.entry(size).or_insert_with(|| {
             let unit = f64::from(generator.lock().random()) / f64::from(u32::MAX);
-            ((size as f64 * (0.5 + 0.9 * unit)) as i64).max(SMALL + 1)
+            ((size as f64 * LEAST.powf(1.0 - 2.0 * unit)) as i64).max(SMALL + 1)
         })
     };
     let mut entry = entry.clone();

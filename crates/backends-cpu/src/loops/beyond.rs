@@ -3,7 +3,7 @@
 use tensor_core::Element;
 
 use super::stream;
-pub use super::stream::STREAM;
+pub use super::stream::{STREAM, pays};
 
 /// Asks for the memory of an element that will be used soon; any number is fine.
 #[inline(always)]

@@ -13,7 +13,7 @@ use tensor_core::{Complex, DType, Element, Result, check};
 use super::block::{Elementwise, Inputs, LANES, MOST, Outputs, Rows, Still, block, suits};
 use super::patch::{Patch, SLACK, fetch, gather, scatter, spread, spread_rows};
 use super::scratch;
-use super::stream::{self, STREAM};
+use super::stream::{self, STREAM, pays};
 use crate::isa::Isa;
 use crate::parallel::{GRAIN, parallel_for};
 use crate::simd::Value;
@@ -141,12 +141,13 @@ fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
         let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; MOST];
         return run_line(iter, base.spread(iter, still, &mut stages), outputs, still, block);
     }
-    let streams = streams(iter, &base, outputs);
+    let tiles = Tiles::of(iter);
+    let streams = streams(iter, &base, outputs, tiles.is_some());
     let numel = iter.numel() as usize;
     // Threads must not write one element twice at once: an expanded output is filled serially.
     let expanded = |strides: &[isize]| iter.shape().iter().zip(strides).any(|(&size, &stride)| size > 1 && stride == 0);
     let serial = (0..outputs).any(|i| expanded(iter.strides(i)));
-    if let Some(tiles) = Tiles::of(iter) {
+    if let Some(tiles) = tiles {
         let grain = if serial { tiles.count } else { GRAIN.div_ceil(tiles.cols * tiles.rows) };
         return parallel_for(tiles.count, grain, |begin, end| {
             scratch::with(iter.operands().len() * (TILE + SLACK), |room: &mut [u8]| {
@@ -176,7 +177,7 @@ fn line(iter: &TensorIter, outputs: usize) -> Option<Still> {
 
 /// [`run`] where all operands lie side by side, but for those that are `still`, a bit an operand.
 fn run_line(iter: &TensorIter, base: Addresses, outputs: usize, still: Still, block: Block<'_>) {
-    let streams = streams(iter, &base, outputs);
+    let streams = streams(iter, &base, outputs, false);
     parallel_for(iter.numel() as usize, GRAIN, |begin, end| {
         let addresses = base.moved(iter, begin, still);
         if streams {
@@ -188,15 +189,24 @@ fn run_line(iter: &TensorIter, base: Addresses, outputs: usize, still: Still, bl
     })
 }
 
-/// Whether outputs go past the caches: large ones whose lines no input has fetched already. Without inputs they have the shared
-/// cache to themselves, and are larger.
-fn streams(iter: &TensorIter, base: &Addresses, outputs: usize) -> bool {
+/// Whether outputs go past the caches: large ones whose lines no input has fetched already. What is read `across` its rows
+/// comes from memory in any case.
+fn streams(iter: &TensorIter, base: &Addresses, outputs: usize, across: bool) -> bool {
     let (written, read) = base.get().split_at(outputs);
     let bytes = |i: usize| iter.numel() as usize * iter.operand(i).dtype.itemsize();
-    let large = if read.is_empty() { 3 * STREAM } else { STREAM };
-    outputs <= STREAMED
-        && (0..outputs).all(|i| bytes(i) >= large)
-        && !written.iter().any(|address| read.contains(address))
+    let large = |i: usize| if across { bytes(i) >= STREAM } else { pays(bytes(i), traffic(iter) - bytes(i)) };
+    outputs <= STREAMED && (0..outputs).all(large) && !written.iter().any(|address| read.contains(address))
+}
+
+/// The bytes of all operands that are no number along a row.
+fn traffic(iter: &TensorIter) -> usize {
+    let mut bytes = 0;
+    for (i, operand) in iter.operands().iter().enumerate() {
+        if iter.strides0(i) != 0 {
+            bytes += iter.numel() as usize * operand.dtype.itemsize();
+        }
+    }
+    bytes
 }
 
 /// Runs the block over `n` elements side by side, a stage at a time, and streams what it wrote to the outputs. A fence is to follow.

@@ -3,6 +3,16 @@
 /// Bytes of an output that does not stay in the caches of a core, and in few shared ones.
 pub const STREAM: usize = 16 << 20;
 
+/// Bytes, read and written, from which on elements in a row no longer find in a shared cache what the last call left there.
+const TRAFFIC: usize = 44 << 20;
+
+/// Whether an output of so many bytes is better written past the caches, when as many bytes as are given are read in a row for
+/// it. Filled lines are not fetched before they are written, so what reads nothing may be much larger.
+#[inline]
+pub fn pays(written: usize, read: usize) -> bool {
+    if read == 0 { written >= 8 * STREAM } else { written >= STREAM && written + read >= TRAFFIC }
+}
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 

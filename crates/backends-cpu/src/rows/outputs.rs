@@ -10,6 +10,8 @@ use crate::parallel::{GRAIN, get_num_threads};
 
 /// Bytes of a row that stays in the nearest cache beside its inputs.
 const NEAR: usize = 16 << 10;
+/// Bytes of an output whose rows go past the caches: more than for one pass, as a row is read again while it is near.
+const LARGE: usize = 4 * STREAM;
 /// Bytes of a block of a longer one: reading and writing take turns, so blocks are short.
 const STAGE: usize = 4 << 10;
 /// The most chunks that rows are shared out in, beyond which chunks grow.
@@ -68,7 +70,7 @@ pub fn par_out_rows_with<T: Element, A: Send, B: Send>(
 ) {
     let cols = out.len().checked_div(rows).unwrap_or(0);
     let (na, nb) = (a.len().checked_div(rows).unwrap_or(0), b.len().checked_div(rows).unwrap_or(0));
-    let beyond = size_of_val(out) >= STREAM && get_num_threads() > 1;
+    let beyond = size_of_val(out) >= LARGE && get_num_threads() > 1;
     let chunk = (GRAIN / work.max(1)).max(1).max(rows.div_ceil(CHUNKS));
     par_row_chunks3(out, a, b, rows, chunk, |first, out, a, b| {
         let mut each = |near: &mut [T], caches: Option<&Beyond>| {
@@ -95,7 +97,7 @@ mod tests {
     fn rows_of_small_and_large_outputs_are_written_whole() {
         let _serial = SERIAL.lock();
         set_num_threads(2);
-        for (rows, cols) in [(0, 0), (3, 5), (1, NEAR), (STREAM / 4000 + 1, 1000), (5, STREAM / 16 + 7)] {
+        for (rows, cols) in [(0, 0), (3, 5), (1, NEAR), (LARGE / 4000 + 1, 1000), (5, LARGE / 16 + 7)] {
             let mut out = vec![-1i32; rows * cols];
             let check = |out: &[i32]| {
                 assert!(out.iter().enumerate().all(|(at, &x)| x == (at / cols + at % cols) as i32));
