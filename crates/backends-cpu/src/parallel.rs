@@ -22,8 +22,10 @@ use parking_lot::Mutex;
 /// Elements that one chunk of an elementwise kernel should have at least.
 pub const GRAIN: usize = 32768;
 
-/// How long a worker looks for a new region before it parks.
-const SPIN: Duration = Duration::from_micros(50);
+/// How long a worker looks for a new region before it parks: longer than what a training step computes between regions, where
+/// 50 us made a step of a small network wait for a wake-up once or twice, a third of its time on a busy machine. A core that is
+/// shared loses no more than that a pause: two programs at once take as long as with 50 us.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// The most threads that [`set_num_threads`] takes.
 const MAX_THREADS: usize = 1024;
