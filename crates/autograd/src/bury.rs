@@ -38,7 +38,8 @@ impl Drain {
     fn begin() -> Option<Self> {
         // While the thread ends the flag is still there, but the lists may not be.
         let busy = DRAINING.try_with(|flag| flag.replace(true)).unwrap_or(true);
-        (!busy).then_some(Self)
+        // A guard that was made to be thrown away would end the other drop.
+        if busy { None } else { Some(Self) }
     }
 
     /// Drops what was laid aside, and what that lays aside.
