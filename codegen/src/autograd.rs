@@ -63,7 +63,7 @@
 //!     pub fn any(&self, edges: Range<usize>) -> bool;         // one of a list's edges does
 //! }
 //! pub fn node<F: Function + 'static>(edges: Edges, function: F) -> NodeRef;    // takes the next sequence number
-//! pub fn set_history(node: &NodeRef, outputs: &[&Tensor]);    // output i gets (node, i) and its metadata is noted;
+//! pub fn record<F: Function + 'static>(edges: Edges, function: F, outputs: &[&Tensor]); // a node; output i gets (node, i);
 //! pub fn set_history_opt(node: &NodeRef, outputs: &[Option<&Tensor>]); // results that an `output_mask` may leave out
 //! pub fn set_history_list(node: &NodeRef, outputs: &[Tensor]); // outputs of integer dtype only take up a number
 //! pub fn check_inplace(self_: &Tensor) -> Result<()>;         // "a leaf Variable that requires grad is being used in ..", views' creation

@@ -27,6 +27,16 @@ impl Lists {
     fn with<R>(f: impl FnOnce(&mut Self) -> R) -> Option<R> {
         LISTS.try_with(|lists| lists.try_borrow_mut().ok().map(|mut lists| f(&mut lists))).ok().flatten()
     }
+
+    /// What is to be dropped when no node is; after the last of it the lists do not stay as large as a burst made them.
+    #[inline]
+    fn next_owned(&mut self) -> Option<Owned> {
+        let next = self.owned.pop();
+        if next.is_none() && self.nodes.capacity().max(self.owned.capacity()) > 1 << 16 {
+            *self = Self { nodes: Vec::new(), owned: Vec::new() };
+        }
+        next
+    }
 }
 
 /// A drop that is under way. It ends even when the drop of a user's value panics; what is left waits for the next one.
@@ -45,34 +55,16 @@ impl Drain {
     /// Drops what was laid aside, and what that lays aside.
     #[inline]
     fn empty_lists(&self) {
-        let mut many = false;
-        while let Some(Some(node)) = Lists::with(|lists| lists.nodes.pop()) {
-            many = true;
-            drop(node);
-        }
-        if Lists::with(|lists| lists.owned.is_empty()) == Some(false) || many {
-            self.empty_the_rest();
-        }
-    }
-
-    #[cold]
-    fn empty_the_rest(&self) {
-        // What is owned may lead to nodes again.
-        while let Some(Some(owned)) = Lists::with(|lists| lists.owned.pop()) {
-            drop(owned);
-            while let Some(Some(node)) = Lists::with(|lists| lists.nodes.pop()) {
+        loop {
+            while let Some(node) = Lists::with(|lists| lists.nodes.pop()).flatten() {
                 drop(node);
             }
+            // What is owned may lead to nodes again.
+            match Lists::with(Lists::next_owned).flatten() {
+                Some(owned) => drop(owned),
+                None => return,
+            }
         }
-        // A burst of a large graph should not hold its lists for ever.
-        Lists::with(|lists| {
-            if lists.nodes.capacity() > 1 << 16 {
-                lists.nodes = Vec::new();
-            }
-            if lists.owned.capacity() > 1 << 14 {
-                lists.owned = Vec::new();
-            }
-        });
     }
 }
 
@@ -103,8 +95,7 @@ pub(crate) fn bury_owned(owned: &mut Owned) {
         owned.clear();
         drain.empty_lists();
     } else {
-        let owned = std::mem::take(owned);
-        let mut owned = Some(owned);
+        let mut owned = Some(std::mem::take(owned));
         Lists::with(|lists| lists.owned.extend(owned.take()));
     }
 }

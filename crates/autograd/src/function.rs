@@ -9,7 +9,7 @@ use tensor_aten::Tensor;
 use tensor_core::{Result, bail, check, tls};
 
 use crate::meta;
-use crate::node::{self, Grads, InputMeta, Node, NodeRef};
+use crate::node::{self, Grads, Node, NodeRef};
 use crate::record::{Edges, needs_grad};
 use crate::saved::{self, SavedVariable};
 use crate::view::{self, Creation};
@@ -334,7 +334,7 @@ fn wrap(
         );
     }
     if let Some(node) = node {
-        node.state().metadata.extend(outputs.iter().map(InputMeta::of));
+        node.state().note_all(outputs.iter());
     }
     let many = outputs.iter().filter(|output| differentiable(output)).count() > 1;
     for (i, output) in outputs.iter_mut().enumerate() {

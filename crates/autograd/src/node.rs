@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tensor_aten::Tensor;
 use tensor_aten::hooks::GradFn;
-use tensor_core::strides::{self, Dims};
+use tensor_core::strides::Dims;
 use tensor_core::{DType, Device, Result, bail};
 
 use crate::bury::bury;
@@ -109,6 +109,12 @@ pub(crate) struct InputMeta {
     pub(crate) device: Device,
 }
 
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) metadata: SmallVec<[InputMeta; 1]>,
+    pub(crate) hooks: Option<Box<NodeHooks>>,
+}
+
 impl State {
     /// Takes down the next output. Its sizes are written where they stay: a list that is moved is stored and loaded in
     /// different widths, which makes the loads wait.
@@ -122,20 +128,14 @@ impl State {
             }
         }
     }
-}
 
-impl InputMeta {
+    /// [`State::note`] of several outputs.
     #[inline]
-    pub(crate) fn of(tensor: &Tensor) -> Self {
-        let m = tensor.as_impl().metadata();
-        Self { sizes: strides::dims(&m.sizes), dtype: m.dtype, device: tensor.device() }
+    pub(crate) fn note_all<'a>(&mut self, outputs: impl Iterator<Item = &'a Tensor>) {
+        for output in outputs {
+            self.note(output);
+        }
     }
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) metadata: SmallVec<[InputMeta; 1]>,
-    pub(crate) hooks: Option<Box<NodeHooks>>,
 }
 
 /// A recorded operator. Its edges never change, so that a running backward can borrow the whole graph.
@@ -180,9 +180,7 @@ impl<F: Function + 'static> Node<F> {
             function,
         };
         // Before the node is shared, so that its lock need not be taken.
-        for output in outputs {
-            node.state.get_mut().note(output);
-        }
+        node.state.get_mut().note_all(outputs.iter().copied());
         Arc::new(node)
     }
 }

@@ -10,7 +10,7 @@ use tensor_core::{DType, Device, Layout, Result, bail, check, tls};
 
 pub use crate::gather::gather;
 use crate::meta;
-use crate::node::{Edge, Function, Grads, InputMeta, Node, NodeRef};
+use crate::node::{Edge, Function, Grads, Node, NodeRef};
 use crate::view::{self, Creation};
 
 /// Makes a view from its base, where `as_strided` cannot (another dtype).
@@ -117,17 +117,11 @@ pub fn record<F: Function + 'static>(edges: Edges, function: F, outputs: &[&Tens
     tie(&node, outputs.iter().copied());
 }
 
-/// Makes some tensors the outputs of a node: tensor `i` its output `i`. Tensors of integer dtype only take up a number.
-#[inline]
-pub fn set_history(node: &NodeRef, outputs: &[&Tensor]) {
-    note_outputs(node, outputs.iter().copied());
-}
-
-/// [`set_history`] of an operator whose `output_mask` may leave results out. An absent one only takes up a number.
+/// [`record`] of an operator whose `output_mask` may leave results out. An absent one only takes up a number.
 pub fn set_history_opt(node: &NodeRef, outputs: &[Option<&Tensor>]) {
     // Nothing ever arrives at the number of an absent result, so any metadata does.
     let Some(present) = outputs.iter().flatten().next() else { return };
-    node.state().metadata.extend(outputs.iter().map(|output| InputMeta::of(output.unwrap_or(present))));
+    node.state().note_all(outputs.iter().map(|output| output.unwrap_or(present)));
     for (i, output) in outputs.iter().enumerate() {
         if let Some(output) = output.filter(|output| output.dtype().is_differentiable()) {
             drop(meta::set_gradient_edge(output, node, i));
@@ -135,20 +129,10 @@ pub fn set_history_opt(node: &NodeRef, outputs: &[Option<&Tensor>]) {
     }
 }
 
-/// [`set_history`] of an operator that returns a list.
+/// [`record`] of an operator that returns a list.
 pub fn set_history_list(node: &NodeRef, outputs: &[Tensor]) {
-    note_outputs(node, outputs.iter());
-}
-
-#[inline]
-fn note_outputs<'a>(node: &NodeRef, outputs: impl Iterator<Item = &'a Tensor> + Clone) {
-    {
-        let mut state = node.state();
-        for output in outputs.clone() {
-            state.note(output);
-        }
-    }
-    tie(node, outputs);
+    node.state().note_all(outputs.iter());
+    tie(node, outputs.iter());
 }
 
 /// Makes tensors that a node knows its outputs.

@@ -185,22 +185,20 @@ impl Slot {
         if self.is_some() {
             return self.get();
         }
-        {
-            let mut block = blocks::allocate(Layout::new::<Entry<T>>()).cast::<Entry<T>>();
-            let head = Head { of: TypeId::of::<T>(), drop: Entry::<T>::drop };
-            // SAFETY: fresh memory of the entry's size, aligned to at least 64 bytes. If `fill` unwinds, it is lost, no more.
-            unsafe {
-                block.write(Entry { head, value: T::default() });
-                fill(&mut block.as_mut().value);
-            }
-            let fresh = block.cast::<Head>().as_ptr();
-            if self.0.compare_exchange(std::ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
-                // SAFETY: as in `get`; the type is the one that was just written.
-                return Some(unsafe { &block.as_ref().value });
-            }
-            // SAFETY: another thread was faster, so this entry was not published and is dropped here once.
-            unsafe { Entry::<T>::drop(block.cast()) };
+        let mut block = blocks::allocate(Layout::new::<Entry<T>>()).cast::<Entry<T>>();
+        let head = Head { of: TypeId::of::<T>(), drop: Entry::<T>::drop };
+        // SAFETY: fresh memory of the entry's size, aligned to at least 64 bytes. If `fill` unwinds, it is lost, no more.
+        unsafe {
+            block.write(Entry { head, value: T::default() });
+            fill(&mut block.as_mut().value);
         }
+        let fresh = block.cast::<Head>().as_ptr();
+        if self.0.compare_exchange(std::ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
+            // SAFETY: as in `get`; the type is the one that was just written.
+            return Some(unsafe { &block.as_ref().value });
+        }
+        // SAFETY: another thread was faster, so this entry was not published and is dropped here once.
+        unsafe { Entry::<T>::drop(block.cast()) };
         self.get()
     }
 }

@@ -113,22 +113,32 @@ fn drive(iter: &TensorIter, outputs: &[DType], inputs: &[DType], block: Block<'_
 #[repr(align(64))]
 struct Group([MaybeUninit<u8>; LANES * size_of::<Complex<f64>>()]);
 
+impl Group {
+    const NEW: Self = Self([MaybeUninit::uninit(); LANES * size_of::<Complex<f64>>()]);
+}
+
 /// [`run_line`] on one thread, of few elements: what a number beside a small tensor should not wait for is left out.
 #[inline(never)]
 fn short_line(iter: &TensorIter, pointers: &[*mut u8], outputs: usize, still: Still, block: Block<'_>) {
-    let mut groups = [const { Group([MaybeUninit::uninit(); LANES * size_of::<Complex<f64>>()]) }; MOST];
+    let mut groups = [const { Group::NEW }; MOST];
     let mut addresses = [std::ptr::null_mut(); MOST];
     let count = pointers.len().min(MOST);
-    for i in 0..count {
-        addresses[i] = pointers[i];
+    addresses[..count].copy_from_slice(&pointers[..count]);
+    spread_still(iter, still, &mut addresses[..count], &mut groups);
+    block(&addresses[..count], Rows::one(iter.numel() as usize, still >> outputs));
+}
+
+/// Puts groups of copies in the place of inputs that are `still`.
+#[inline(always)]
+fn spread_still(iter: &TensorIter, still: Still, addresses: &mut [*mut u8], groups: &mut [Group; MOST]) {
+    for i in 0..addresses.len().min(MOST) {
         if still >> i & 1 == 1 {
             let to = groups[i].0.as_mut_ptr().cast();
             // SAFETY: the address is that of an element of the operand; there is room for a group of the widest type.
-            unsafe { spread(pointers[i], to, iter.operand(i).dtype.itemsize()) };
+            unsafe { spread(addresses[i], to, iter.operand(i).dtype.itemsize()) };
             addresses[i] = to;
         }
     }
-    block(&addresses[..count], Rows::one(iter.numel() as usize, still >> outputs));
 }
 
 /// Runs the block over a plan of at least one element, whose storages are locked.
@@ -138,8 +148,10 @@ fn run(iter: &TensorIter, base: Addresses, outputs: usize, block: Block<'_>) {
         return run_line(iter, base, outputs, 0, block);
     }
     if let Some(still) = line(iter, outputs) {
-        let mut stages = [const { Stage([MaybeUninit::uninit(); STAGE + SLACK]) }; MOST];
-        return run_line(iter, base.spread(iter, still, &mut stages), outputs, still, block);
+        let mut groups = [const { Group::NEW }; MOST];
+        let mut base = base;
+        spread_still(iter, still, &mut base.list[..base.count], &mut groups);
+        return run_line(iter, base, outputs, still, block);
     }
     let tiles = Tiles::of(iter);
     let streams = streams(iter, &base, outputs, tiles.is_some());
@@ -253,20 +265,6 @@ impl Addresses {
 
     fn get(&self) -> &[*mut u8] {
         &self.list[..self.count]
-    }
-
-    /// The addresses, with groups of copies on the stages in the place of inputs that are `still`.
-    #[inline(always)]
-    fn spread(mut self, iter: &TensorIter, still: Still, stages: &mut [Stage; MOST]) -> Self {
-        for (i, stage) in stages[..self.count].iter_mut().enumerate() {
-            if still >> i & 1 == 1 {
-                let to = stage.0.as_mut_ptr().cast();
-                // SAFETY: the address is that of an element of the operand; the stage has room for a group of any type.
-                unsafe { spread(self.list[i], to, iter.operand(i).dtype.itemsize()) };
-                self.list[i] = to;
-            }
-        }
-        self
     }
 
     /// The addresses `n` elements on, where these lie side by side, but for operands that are `still`.
