@@ -28,14 +28,14 @@ impl Lists {
         LISTS.try_with(|lists| lists.try_borrow_mut().ok().map(|mut lists| f(&mut lists))).ok().flatten()
     }
 
-    /// What is to be dropped when no node is; after the last of it the lists do not stay as large as a burst made them.
+    /// Whether nothing that is owned is left to drop; then the lists do not stay as large as a burst made them.
     #[inline]
-    fn next_owned(&mut self) -> Option<Owned> {
-        let next = self.owned.pop();
-        if next.is_none() && self.nodes.capacity().max(self.owned.capacity()) > 1 << 16 {
+    fn done(&mut self) -> bool {
+        let done = self.owned.is_empty();
+        if done && self.nodes.capacity().max(self.owned.capacity()) > 1 << 16 {
             *self = Self { nodes: Vec::new(), owned: Vec::new() };
         }
-        next
+        done
     }
 }
 
@@ -59,11 +59,11 @@ impl Drain {
             while let Some(node) = Lists::with(|lists| lists.nodes.pop()).flatten() {
                 drop(node);
             }
-            // What is owned may lead to nodes again.
-            match Lists::with(Lists::next_owned).flatten() {
-                Some(owned) => drop(owned),
-                None => return,
+            if Lists::with(Lists::done).unwrap_or(true) {
+                return;
             }
+            // What is owned may lead to nodes again. It is not taken where there is none: that would move a list for nothing.
+            drop(Lists::with(|lists| lists.owned.pop()));
         }
     }
 }
