@@ -60,6 +60,27 @@ fn waited() -> u64 {
     threads.flatten().filter_map(|thread| of(thread.path().join("schedstat"))).sum()
 }
 
+/// Binds the threads of this process to a core each, in turn, as far as the system lets it. Some schedulers leave two busy
+/// threads on one core for seconds, which doubles their times; PyTorch's threads are bound as well (`OMP_PROC_BIND`).
+pub fn bind_threads() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+        let Ok(allowed) = sched_getaffinity(None) else { return };
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).cycle();
+        let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return };
+        let mut threads: Vec<i32> =
+            threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect();
+        threads.sort_unstable();
+        for (thread, core) in threads.into_iter().zip(&mut cores) {
+            let mut one = CpuSet::new();
+            one.set(core);
+            // A thread that has ended meanwhile, or that may not be bound, runs where it would.
+            let _ = sched_setaffinity(Pid::from_raw(thread), &one);
+        }
+    }
+}
+
 /// Times a closure: warms up, then takes samples for a while, for up to three times that to find undisturbed ones.
 pub fn measure(job: &mut Job, budget: Duration) -> Result<Line> {
     let start = Instant::now();

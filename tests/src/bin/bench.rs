@@ -107,6 +107,11 @@ fn measure(args: &Args, workload: &Workload, all: &[Workload]) -> tensor::Result
     Ok(None)
 }
 
+/// Runs something that is worth all threads.
+fn parallel_region() -> tensor::Result<()> {
+    tensor::Tensor::zeros(&[1 << 22], tensor::DType::F32)?.exp().map(drop)
+}
+
 /// A file of this package's folder `bench`, or beside it.
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -156,6 +161,11 @@ fn run(args: &Args) -> Result<(), String> {
         return count(args, &selected);
     }
     tensor::config::set_num_threads(args.threads);
+    if !(args.list || args.count_one) {
+        // The first region starts the workers.
+        parallel_region().map_err(|e| e.to_string())?;
+        timing::bind_threads();
+    }
     for workload in selected {
         if args.list {
             println!("{}", workload.name);

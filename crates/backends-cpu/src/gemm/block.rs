@@ -1,5 +1,5 @@
-//! One block of a product, stretch after stretch of the inner dimension: the panels of `b` are packed once, then strip after
-//! strip of `a` is packed and meets all panels. What is packed next is fetched meanwhile.
+//! One block of a product, stretch after stretch of the inner dimension: the panels of `b` are packed once, then band after
+//! band of strips of `a` is packed and meets all panels. What is packed next is fetched meanwhile.
 
 use super::ahead::Ahead;
 use super::pack::pack;
@@ -14,10 +14,46 @@ const DIRECT: usize = 512 * 1024;
 /// Rows of `a` that do not pay the packing of `b`.
 const FEW: usize = 4;
 
-/// Room for what a stretch packs: panels side by side, and a strip.
+/// How much of a product is packed at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Units of the inner dimension in a stretch. They depend on `k` and on where `b` lies alone, as results do.
+    pub steps: usize,
+    /// Strips that meet a panel before the next panel does.
+    pub band: usize,
+    /// Panels at most.
+    pub panels: usize,
+    /// True if panels are in cache anyway, and stay where they are.
+    pub direct: bool,
+}
+
+impl Cut {
+    /// Tiles of 12 rows read few bytes a cycle: a strip stays in the first-level cache, and panels come from the second level.
+    /// Tiles of 6 rows read twice as many: a panel stays in the first level, a band of strips in the second, and panels come
+    /// from the third, so many that few strips are packed twice. What is read where it lies need not be turned about.
+    pub fn of<U: Units, const R: usize, const L: usize>(b: MatRef<'_, U::In>) -> Self {
+        let units = b.rows().div_ceil(U::GROUP);
+        // About equal stretches, of a multiple of 8 steps.
+        let steps = |bytes: usize| {
+            let parts = units.div_ceil(bytes / size_of::<U::Unit>());
+            units.div_ceil(parts).next_multiple_of(8)
+        };
+        let panels = |bytes: usize, steps: usize| bytes / (steps * 2 * L * size_of::<U::Unit>());
+        let long = steps(2048);
+        let bytes = (b.rows().min(long * U::GROUP) * b.row_stride() as usize).saturating_mul(size_of::<U::Unit>());
+        let direct = U::as_is() && b.col_stride() == 1 && bytes <= DIRECT;
+        if const { R == 6 } && !direct {
+            let steps = steps((256 * size_of::<U::Unit>()).max(1024));
+            return Self { steps, band: 16, panels: panels(1024 * 1024, steps).clamp(1, 128), direct };
+        }
+        Self { steps: long, band: 1, panels: panels(512 * 1024, long).clamp(1, 32), direct }
+    }
+}
+
+/// Room for what a stretch packs: panels side by side, and a band of strips.
 pub(super) struct Packed<U> {
     pub panels: *mut U,
-    pub strip: *mut U,
+    pub strips: *mut U,
 }
 
 impl<U> Clone for Packed<U> {
@@ -27,7 +63,7 @@ impl<U> Clone for Packed<U> {
 }
 impl<U> Copy for Packed<U> {}
 
-/// `c = alpha * a @ b + beta * old` in stretches of `steps`. `next` is what is multiplied after `b`.
+/// `c = alpha * a @ b + beta * old` in the stretches of `cut`. `next` is what is multiplied after `b`.
 ///
 /// # Safety
 /// `room` is that of a stretch; `c` is a matrix of the caller's alone that fits `a` and `b`.
@@ -37,9 +73,9 @@ pub(super) unsafe fn run<U: Units, T: Value<Op = U::Sum>, const R: usize, const 
     (b, next): (MatRef<'_, U::In>, Option<MatRef<'_, U::In>>),
     c: Place<T>,
     room: Packed<U::Unit>,
-    steps: usize,
+    cut: Cut,
 ) {
-    let (k, depth) = (a.cols(), steps * U::GROUP);
+    let (k, depth) = (a.cols(), cut.steps * U::GROUP);
     for start in (0..k).step_by(depth) {
         let end = k.min(start + depth);
         // Later stretches add to what the first one left.
@@ -48,7 +84,7 @@ pub(super) unsafe fn run<U: Units, T: Value<Op = U::Sum>, const R: usize, const 
             _ => (Update { beta: <U::Sum as Arith>::ONE, ..update }, Place::of(c.at, c.row_stride, c.col_stride)),
         };
         let next = if end < k { Some(b.rows_range(end, k)) } else { next };
-        let stretch = Stretch::<U> { a: a.cols_range(start, end), b: b.rows_range(start, end), next, room };
+        let stretch = Stretch::<U> { a: a.cols_range(start, end), b: b.rows_range(start, end), next, room, cut };
         U::run(
             #[inline(always)]
             // SAFETY: forwarded from the caller.
@@ -66,6 +102,7 @@ struct Stretch<'a, U: Units> {
     b: MatRef<'a, U::In>,
     next: Option<MatRef<'a, U::In>>,
     room: Packed<U::Unit>,
+    cut: Cut,
 }
 
 impl<U: Units> Stretch<'_, U> {
@@ -75,8 +112,7 @@ impl<U: Units> Stretch<'_, U> {
 
     /// True if panels stay where they are: in cache anyway, or read once.
     fn stays(&self) -> bool {
-        let bytes = (self.b.rows() * self.b.row_stride() as usize).saturating_mul(size_of::<U::Unit>());
-        U::as_is() && self.b.col_stride() == 1 && (self.a.rows() <= FEW || bytes <= DIRECT)
+        self.cut.direct || (U::as_is() && self.b.col_stride() == 1 && self.a.rows() <= FEW)
     }
 
     /// The panel of the columns `j..j + cols`, and the distance of its steps.
@@ -164,70 +200,112 @@ impl<U: Units> Stretch<'_, U> {
         update: Update<U::Sum>,
         c: Place<T>,
     ) {
-        let m = self.a.rows();
-        for i in (0..m).step_by(R) {
-            let rows = R.min(m - i);
-            // SAFETY: forwarded from the caller; rows `i..i + rows`.
-            unsafe {
-                // Fewer than four rows would wait for each other's sums: they cost as much.
-                if const { R == 4 } || rows <= 4 {
-                    self.strip::<T, 4, R, L>(i, rows, update, c);
-                } else if const { R == 6 } {
-                    self.strip::<T, 6, R, L>(i, rows, update, c);
-                } else if rows <= 8 {
-                    self.strip::<T, 8, R, L>(i, rows, update, c);
-                } else {
-                    self.strip::<T, 12, R, L>(i, rows, update, c);
+        let (m, n, band) = (self.a.rows(), self.b.cols(), self.cut.band * R);
+        for start in (0..m).step_by(band) {
+            let end = m.min(start + band);
+            // A few rows leave registers for two panels at once.
+            let wide = const { R == 12 } && end - start <= 4 && self.stays();
+            for i in (start..end).step_by(R) {
+                // SAFETY: forwarded from the caller.
+                unsafe { self.pack_strip::<R, L>(i, R.min(end - i)) };
+            }
+            let mut j = 0;
+            while j < n {
+                let cols = (n - j).min(if wide && n - j >= 4 * L { 4 * L } else { 2 * L });
+                for i in (start..end).step_by(R) {
+                    let rows = R.min(end - i);
+                    // SAFETY: forwarded from the caller; the strips were packed just now.
+                    unsafe {
+                        // Fewer than four rows would wait for each other's sums: they cost as much.
+                        if const { R == 4 } || rows <= 4 {
+                            self.tile::<T, 4, R, L>((i, j), (rows, cols), update, c);
+                        } else if const { R == 6 } {
+                            self.tile::<T, 6, R, L>((i, j), (rows, cols), update, c);
+                        } else if rows <= 8 {
+                            self.tile::<T, 8, R, L>((i, j), (rows, cols), update, c);
+                        } else {
+                            self.tile::<T, 12, R, L>((i, j), (rows, cols), update, c);
+                        }
+                    }
                 }
+                j += cols;
             }
         }
     }
 
-    /// Rows `i..i + rows` in tiles of `H` rows, against all panels.
+    /// True if a whole strip stays where it is, as it is used once or twice, unless its rows lie in the same cache sets.
+    #[inline(always)]
+    fn near<const R: usize, const L: usize>(&self, rows: usize) -> bool {
+        let (stride, once) = (self.a.row_stride() as usize, if const { R == 6 } { 2 * L } else { L });
+        let near = const { R != 4 } && U::as_is() && self.a.col_stride() == 1 && rows == R && self.b.cols() <= once;
+        near && !(stride * size_of::<U::Unit>()).is_multiple_of(4096)
+    }
+
+    /// The packed strip of the rows from `i` on.
+    #[inline(always)]
+    fn packed_strip<const R: usize>(&self, i: usize) -> *mut U::Unit {
+        self.room.strips.wrapping_add(i / R % self.cut.band * R * self.steps())
+    }
+
+    /// Packs the strip of rows `i..i + rows`, unless it stays where it is.
     ///
     /// # Safety
-    /// As of [`Stretch::multiply`]; there are these rows.
+    /// `room` is that of a stretch; there are these rows.
     #[inline(always)]
-    unsafe fn strip<T: Value<Op = U::Sum>, const H: usize, const R: usize, const L: usize>(
+    unsafe fn pack_strip<const R: usize, const L: usize>(&self, i: usize, rows: usize) {
+        if self.near::<R, L>(rows) {
+            return;
+        }
+        let (a, to) = (self.a.rows_range(i, i + rows), self.packed_strip::<R>(i));
+        let (from, strides, depth) = (a.as_ptr(), (a.row_stride(), a.col_stride()), a.cols());
+        // SAFETY: forwarded from the caller.
+        unsafe {
+            if const { R == 4 } || rows <= 4 {
+                pack::<U, 4>(to, from, strides, rows, depth);
+            } else if const { R == 6 } {
+                pack::<U, 6>(to, from, strides, rows, depth);
+            } else if rows <= 8 {
+                pack::<U, 8>(to, from, strides, rows, depth);
+            } else {
+                pack::<U, 12>(to, from, strides, rows, depth);
+            }
+        }
+    }
+
+    /// The tile at row `i` and column `j`, of `H` rows at most.
+    ///
+    /// # Safety
+    /// Its strip and its panel are packed, if they do not stay where they are; it is a part of `c`.
+    #[inline(always)]
+    unsafe fn tile<T: Value<Op = U::Sum>, const H: usize, const R: usize, const L: usize>(
         &self,
-        i: usize,
-        rows: usize,
+        (i, j): (usize, usize),
+        size: (usize, usize),
         update: Update<U::Sum>,
         c: Place<T>,
     ) {
-        let (a, n, steps) = (self.a.rows_range(i, i + rows), self.b.cols(), self.steps());
-        let (stays, strides) = (self.stays(), (a.row_stride(), a.col_stride()));
-        let mut strip = (self.room.strip.cast_const(), 0);
-        // For a single vector a strip stays where it is, unless its rows lie in the same cache sets.
-        let near = const { H == R } && U::as_is() && strides.1 == 1 && rows == R && n <= L;
-        let near = near && !(strides.0 as usize * size_of::<U::Unit>()).is_multiple_of(4096);
-        if near {
-            strip = (a.as_ptr().cast(), strides.0);
+        let (steps, stays, (rows, cols)) = (self.steps(), self.stays(), size);
+        let near = const { H == R } && self.near::<R, L>(rows);
+        let strip = if near {
+            (self.a.rows_range(i, i + rows).as_ptr().cast(), self.a.row_stride())
         } else {
-            // SAFETY: forwarded from the caller.
-            unsafe { pack::<U, H>(self.room.strip, a.as_ptr(), strides, rows, a.cols()) };
-        }
-        let mut j = 0;
-        while j < n {
-            // A few rows leave registers for two panels at once.
-            let wide = const { H == 4 && R == 12 } && stays && n - j >= 4 * L;
-            let cols = (n - j).min(if wide { 4 * L } else { 2 * L });
-            let (size, panel) = ((rows, cols), self.panel::<L>(stays, j, cols));
-            let c = c.from(i, j);
-            let ahead = self.ahead::<T, R, L>(stays, (i, j), c);
-            // SAFETY: rows of `a` and columns of `c` that there are, against a panel that is packed, or lies in `b`.
-            unsafe {
-                if const { H == R } && near {
-                    tile::<U, T, H, 1, L, true>(steps, strip, panel, ahead, update, c, size);
-                } else if const { H == 4 && R == 12 } && wide {
-                    tile::<U, T, H, 4, L, false>(steps, strip, panel, ahead, update, c, size);
-                } else if cols > L {
-                    tile::<U, T, H, 2, L, false>(steps, strip, panel, ahead, update, c, size);
-                } else {
-                    tile::<U, T, H, 1, L, false>(steps, strip, panel, ahead, update, c, size);
-                }
+            (self.packed_strip::<R>(i).cast_const(), 0)
+        };
+        let (panel, c) = (self.panel::<L>(stays, j, cols), c.from(i, j));
+        let ahead = self.ahead::<T, R, L>(stays, (i, j), c);
+        // SAFETY: forwarded from the caller.
+        unsafe {
+            if const { H == R } && near && cols <= L {
+                tile::<U, T, H, 1, L, true>(steps, strip, panel, ahead, update, c, size);
+            } else if const { H == 6 } && near {
+                tile::<U, T, H, 2, L, true>(steps, strip, panel, ahead, update, c, size);
+            } else if const { H == 4 && R == 12 } && cols > 2 * L {
+                tile::<U, T, H, 4, L, false>(steps, strip, panel, ahead, update, c, size);
+            } else if cols > L {
+                tile::<U, T, H, 2, L, false>(steps, strip, panel, ahead, update, c, size);
+            } else {
+                tile::<U, T, H, 1, L, false>(steps, strip, panel, ahead, update, c, size);
             }
-            j += cols;
         }
     }
 }

@@ -2,31 +2,18 @@
 
 use std::any::TypeId;
 
-use super::block::{self, Packed};
+use super::block::{self, Cut, Packed};
 use super::tile::{Place, Update, update_row};
 use super::units::Units;
 use crate::loops::{MatMut, MatRef, scratch};
 use crate::parallel::{get_num_threads, in_parallel_region};
 use crate::simd::{Arith, Value};
 
-/// Bytes of a block's panels: what is packed of `b` at a time stays in the second-level cache.
-const PANELS: usize = 512 * 1024;
-
-/// Bytes of a lane that are packed at a time: a strip stays in the first-level cache.
-const STRETCH: usize = 2048;
-
 /// Rows of a block whose sums are kept apart from the result.
 const APART: usize = 480;
 
 /// Multiplications that are worth a thread.
 const WORTH: usize = 64 * 64 * 64;
-
-/// Steps of a stretch of the inner dimension: about equal ones, a multiple of 8. They depend on `k` alone, as results do.
-fn stretch<U: Units>(k: usize) -> usize {
-    let units = k.div_ceil(U::GROUP);
-    let parts = units.div_ceil(STRETCH / size_of::<U::Unit>());
-    units.div_ceil(parts).next_multiple_of(8)
-}
 
 /// Strips and panels of a block, at most `most` of these: those with which the threads are done first.
 fn grid(strips: usize, panels: usize, most: usize, threads: usize) -> (usize, usize) {
@@ -61,9 +48,9 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
     let (m, n, k) = (a.rows(), b.cols(), a.cols());
     let workers = if in_parallel_region() { 1 } else { get_num_threads() };
     let threads = workers.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
-    let panel = stretch::<U>(k) * 2 * L * size_of::<U::Unit>();
-    let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), (PANELS / panel).clamp(1, 32), threads);
-    let apart = k > stretch::<U>(k) * U::GROUP && TypeId::of::<T>() != TypeId::of::<T::Op>();
+    let cut = Cut::of::<U, R, L>(b);
+    let (strips, panels) = grid(m.div_ceil(R), n.div_ceil(2 * L), cut.panels, threads);
+    let apart = k > cut.steps * U::GROUP && TypeId::of::<T>() != TypeId::of::<T::Op>();
     let (rows, cols) = (if apart { (strips * R).min(APART) } else { strips * R }, panels * 2 * L);
     c.par_blocks(rows, cols, |i, j, mut c| {
         let end = j + c.cols();
@@ -73,7 +60,7 @@ pub(super) fn product<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: 
         let (rows, b) = (i..i + c.rows(), b.cols_range(j, end));
         let a = a.rows_range(rows.start, rows.end);
         let old = old.map(|old| old.rows_range(rows.start, rows.end).cols_range(j, end));
-        one::<U, T, R, L>(update, a, (b, next), Place::new(&mut c, old), [c.rows(), c.cols()], apart);
+        one::<U, T, R, L>(update, a, (b, next), Place::new(&mut c, old), [c.rows(), c.cols()], cut, apart);
     });
 }
 
@@ -84,25 +71,26 @@ fn one<U: Units, T: Value<Op = U::Sum>, const R: usize, const L: usize>(
     (b, next): (MatRef<'_, U::In>, Option<MatRef<'_, U::In>>),
     place: Place<T>,
     [rows, cols]: [usize; 2],
+    cut: Cut,
     apart: bool,
 ) {
-    let steps = stretch::<U>(a.cols());
-    let panels = steps * cols.next_multiple_of(2 * L);
-    let packed = ((panels + steps * R) * size_of::<U::Unit>()).next_multiple_of(64);
+    let panels = cut.steps * cols.next_multiple_of(2 * L);
+    let strips = cut.steps * R * cut.band.min(rows.div_ceil(R));
+    let packed = ((panels + strips) * size_of::<U::Unit>()).next_multiple_of(64);
     let sums = if apart { rows * cols * size_of::<U::Sum>() } else { 0 };
     scratch::with(packed + sums, |buffer: &mut [u8]| {
         let buffer = buffer.as_mut_ptr();
-        let room = Packed { panels: buffer.cast::<U::Unit>(), strip: buffer.cast::<U::Unit>().wrapping_add(panels) };
-        // SAFETY: `room` has a stretch's panels and strip; `place` is the block, or as large and in the scratch alone; both fit `a`
+        let room = Packed { panels: buffer.cast::<U::Unit>(), strips: buffer.cast::<U::Unit>().wrapping_add(panels) };
+        // SAFETY: `room` has a stretch's panels and strips; `place` is the block, or as large and in the scratch alone; both fit `a`
         // and `b`, whose shapes the caller of `gemm` has seen checked.
         unsafe {
             if !apart {
-                return block::run::<U, T, R, L>(update, a, (b, next), place, room, steps);
+                return block::run::<U, T, R, L>(update, a, (b, next), place, room, cut);
             }
             let sums = buffer.add(packed).cast::<U::Sum>();
             let whole = Update { alpha: <U::Sum as Arith>::ONE, beta: <U::Sum as Arith>::ZERO };
             let apart = Place::of(sums, cols as isize, 1);
-            block::run::<U, U::Sum, R, L>(whole, a, (b, next), apart, room, steps);
+            block::run::<U, U::Sum, R, L>(whole, a, (b, next), apart, room, cut);
             let sums = std::slice::from_raw_parts(sums, rows * cols);
             U::run(
                 #[inline(always)]

@@ -88,6 +88,8 @@ fn agrees_everywhere<I: Isa, T: Gemm>() {
     agrees::<I, T>([20, 33, 1203], [1, 0, 1], (2, 3));
     // More columns than a block has.
     agrees::<I, T>([13, 1100, 5], [0, 0, 0], (1, 0));
+    // More strips than a band has, in two stretches.
+    agrees::<I, T>([110, 19, 300], [0, 1, 0], (1, 2));
 }
 
 fn agrees_at_every_level<T: Gemm>() {
