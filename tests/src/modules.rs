@@ -49,6 +49,7 @@ pub fn initialise(name: &str, t: &Tensor, kwargs: &Kwargs) -> Option<Result<()>>
         "trunc_normal_" => {
             init::trunc_normal_(t, number("mean", 0.0), number("std", 1.0), number("a", -2.0), number("b", 2.0))
         }
+        "orthogonal_" => init::orthogonal_(t, number("gain", 1.0)),
         _ => return None,
     })
 }
@@ -85,6 +86,21 @@ pub fn state(name: &str, args: &[Json], kwargs: &Kwargs) -> Option<Result<State>
             let options = nn::RecurrentOptions::new().num_layers(layers);
             let options = options.bidirectional(flag("bidirectional").unwrap_or(false));
             Some(of(nn::LSTM::new_opt(int(0)?, int(1)?, options)))
+        }
+        "LSTMCell" if known(&[]) => Some(of(nn::LSTMCell::new(int(0)?, int(1)?))),
+        "Bilinear" if known(&[]) => Some(of(nn::Bilinear::new(int(0)?, int(1)?, int(2)?))),
+        "PReLU" if known(&[]) => Some(of(nn::PReLU::new())),
+        "EmbeddingBag" if known(&[]) => Some(of(nn::EmbeddingBag::new(int(0)?, int(1)?))),
+        "MultiheadAttention" if known(&["kdim", "vdim"]) => {
+            let features = |name: &str| kwargs.get(name).and_then(Json::as_i64);
+            let mut options = nn::MultiheadAttentionOptions::new();
+            (options.kdim, options.vdim) = (features("kdim"), features("vdim"));
+            Some(of(nn::MultiheadAttention::new_opt(int(0)?, int(1)?, options)))
+        }
+        "TransformerEncoderLayer" if known(&[]) => {
+            let mut options = nn::TransformerEncoderLayerOptions::new();
+            options.dim_feedforward = int(2).unwrap_or(options.dim_feedforward);
+            Some(of(nn::TransformerEncoderLayer::new_opt(int(0)?, int(1)?, options)))
         }
         "BatchNorm2d" if known(&[]) => Some(of(nn::BatchNorm2d::new(int(0)?))),
         _ => None,

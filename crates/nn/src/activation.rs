@@ -1,9 +1,11 @@
-//! Activations as modules: [`ReLU`], [`GELU`], [`Tanh`], [`Sigmoid`].
+//! Activations as modules: [`ReLU`], [`PReLU`], [`GELU`], [`Tanh`], [`Sigmoid`].
 
-use tensor_aten::{Tensor, ops};
+use tensor_aten::{Tensor, TensorOptions, ops};
 use tensor_core::Result;
 
-use crate::{Forward, Module};
+use crate::options::options;
+use crate::parameter::empty;
+use crate::{Forward, Module, Parameter, init};
 
 macro_rules! activations {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => { $(
@@ -61,5 +63,55 @@ impl Default for GELU {
 impl Forward for GELU {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         ops::gelu(input, self.approximate)
+    }
+}
+
+options! {
+    /// The settings of a [`PReLU`], all of which have defaults.
+    PReLUOptions {
+        /// slopes: one, or one a channel
+        num_parameters: i64 = 1,
+        /// what the slopes are before they are trained
+        init: f64 = 0.25,
+        /// dtype and device of the parameter
+        tensor: TensorOptions = TensorOptions::new(),
+    }
+}
+
+/// x where it is positive, and a trained slope times x elsewhere (`torch.nn.PReLU`).
+#[derive(Module, Clone)]
+#[module(crate = "tensor_nn", repr)]
+pub struct PReLU {
+    /// (num_parameters)
+    pub weight: Parameter,
+}
+
+impl PReLU {
+    /// One slope of 0.25.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn new() -> Result<Self> {
+        Self::new_opt(PReLUOptions::new())
+    }
+
+    /// With every setting.
+    ///
+    /// # Errors
+    /// When the number of slopes is negative.
+    pub fn new_opt(options: PReLUOptions) -> Result<Self> {
+        let weight = empty(&[options.num_parameters], options.tensor)?;
+        init::constant_(&weight, options.init)?;
+        Ok(Self { weight })
+    }
+
+    fn extra_repr(&self) -> String {
+        format!("num_parameters={}", self.weight.numel())
+    }
+}
+
+impl Forward for PReLU {
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        ops::prelu(input, &self.weight)
     }
 }

@@ -163,6 +163,33 @@ pub fn eye_(tensor: &Tensor) -> Result<()> {
     no_grad(|| ops::copy_(tensor, &eye, false).map(drop))
 }
 
+/// A (semi-)orthogonal matrix times a gain: the rows, or the columns if there are fewer, are of length `gain` and at right
+/// angles to each other. Of more than two dimensions the last ones count as one ("Exact solutions to the nonlinear dynamics
+/// of learning in deep linear neural networks", Saxe et al., 2013).
+///
+/// # Errors
+/// For fewer than two dimensions, and for dtypes without factorisations.
+pub fn orthogonal_(tensor: &Tensor, gain: f64) -> Result<()> {
+    check_value!(tensor.dim() >= 2, "Only tensors with 2 or more dimensions are supported");
+    if tensor.numel() == 0 {
+        return Ok(());
+    }
+    no_grad(|| {
+        let rows = tensor.sizes()[0];
+        let columns = tensor.numel() / rows;
+        let draw = ops::new_empty(tensor, &[rows, columns], None, None, None, None)?;
+        ops::normal_(&draw, 0.0, 1.0, None)?;
+        let wide = rows < columns;
+        let (q, r) = ops::linalg_qr(&if wide { ops::t(&draw)? } else { draw }, "reduced")?;
+        // The signs of the diagonal make the result uniform ("How to generate random matrices from the classical compact
+        // groups", Mezzadri, 2006).
+        ops::mul_(&q, &ops::sign(&ops::diag(&r, 0)?)?)?;
+        let q = if wide { ops::t(&q)? } else { q };
+        ops::copy_(&ops::view(tensor, q.sizes())?, &q, false)?;
+        ops::mul_scalar_(tensor, gain).map(drop)
+    })
+}
+
 /// How much of a normal distribution lies below `x`.
 fn normal_cdf(x: f64) -> Result<f64> {
     let erf = ops::erf(&Tensor::scalar_tensor(x / std::f64::consts::SQRT_2, DType::F64)?)?;

@@ -35,7 +35,9 @@
 extern crate self as tensor_nn;
 
 pub mod activation;
+pub mod attention;
 pub mod batchnorm;
+pub mod cells;
 pub mod container;
 pub mod conv;
 pub mod dropout;
@@ -54,16 +56,19 @@ pub mod pooling;
 mod python;
 pub mod recurrent;
 pub mod state_dict;
+pub mod transformer;
 pub mod utils;
 
-pub use activation::{GELU, ReLU, Sigmoid, Tanh};
+pub use activation::{GELU, PReLU, PReLUOptions, ReLU, Sigmoid, Tanh};
+pub use attention::{AttentionArgs, MultiheadAttention, MultiheadAttentionOptions};
 pub use batchnorm::{BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions};
+pub use cells::{CellOptions, GRUCell, LSTMCell, RNNCell};
 pub use container::Sequential;
 pub use conv::{Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, ConvTranspose2d, ConvTranspose2dOptions, Padding};
 pub use dropout::Dropout;
-pub use embedding::{Embedding, EmbeddingOptions};
+pub use embedding::{BagMode, Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
 pub use flatten::Flatten;
-pub use linear::{Linear, LinearOptions};
+pub use linear::{Bilinear, Linear, LinearOptions};
 pub use loss::{CrossEntropyLoss, MSELoss, Reduction};
 pub use member::{Member, Visitor};
 pub use module::{Forward, Layer, Module};
@@ -74,3 +79,4 @@ pub use pooling::{MaxPool2d, MaxPool2dOptions};
 pub use recurrent::{GRU, LSTM, RNN, RecurrentOptions};
 pub use state_dict::{IncompatibleKeys, StateDict};
 pub use tensor_nn_derive::Module;
+pub use transformer::{TransformerActivation, TransformerEncoderLayer, TransformerEncoderLayerOptions};

@@ -1,7 +1,7 @@
-//! [`Linear`].
+//! [`Linear`], [`Bilinear`].
 
 use tensor_aten::{Tensor, TensorOptions, ops};
-use tensor_core::Result;
+use tensor_core::{Result, check_value};
 
 use crate::options::options;
 use crate::parameter::empty;
@@ -58,5 +58,56 @@ impl Linear {
 impl Forward for Linear {
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         ops::linear(input, &self.weight, self.bias.as_deref())
+    }
+}
+
+/// `y = x A z + b`, a matrix for each output (`torch.nn.Bilinear`): inputs (.., in1_features) and (.., in2_features), output
+/// (.., out_features).
+#[derive(Module, Clone)]
+#[module(crate = "tensor_nn", repr)]
+pub struct Bilinear {
+    /// (out_features, in1_features, in2_features)
+    pub weight: Parameter,
+    /// (out_features)
+    pub bias: Option<Parameter>,
+}
+
+impl Bilinear {
+    /// A layer with a bias. Weight and bias are uniform within 1 / sqrt(in1_features).
+    ///
+    /// # Errors
+    /// When `in1_features` is not positive, or the sizes are negative or too large.
+    pub fn new(in1_features: i64, in2_features: i64, out_features: i64) -> Result<Self> {
+        Self::new_opt(in1_features, in2_features, out_features, LinearOptions::new())
+    }
+
+    /// A layer with every setting.
+    ///
+    /// # Errors
+    /// As [`Bilinear::new`].
+    pub fn new_opt(in1_features: i64, in2_features: i64, out_features: i64, options: LinearOptions) -> Result<Self> {
+        check_value!(in1_features > 0, "in1_features must be > 0, but got {in1_features}");
+        let weight = empty(&[out_features, in1_features, in2_features], options.tensor)?;
+        let bias = options.bias.then(|| empty(&[out_features], options.tensor)).transpose()?;
+        let bound = 1.0 / (in1_features as f64).sqrt();
+        init::uniform_(&weight, -bound, bound)?;
+        if let Some(bias) = &bias {
+            init::uniform_(bias, -bound, bound)?;
+        }
+        Ok(Self { weight, bias })
+    }
+
+    /// The output for two inputs.
+    ///
+    /// # Errors
+    /// For inputs of other sizes.
+    pub fn forward(&self, input1: &Tensor, input2: &Tensor) -> Result<Tensor> {
+        ops::bilinear(input1, input2, &self.weight, self.bias.as_deref())
+    }
+
+    fn extra_repr(&self) -> String {
+        let sizes = self.weight.sizes();
+        let bias = python::bool(self.bias.is_some());
+        format!("in1_features={}, in2_features={}, out_features={}, bias={bias}", sizes[1], sizes[2], sizes[0])
     }
 }
