@@ -24,7 +24,7 @@
 //!
 //! Strips of `a` are packed but for results of a single vector of columns (two at level v3: 0.7 of the time), where they are used
 //! once. Where registers are few, panels stay in the first-level cache and strips come from the second, not the other way round
-//! ([`block::Cut`]): 0.85 to 0.95 of the time on Zen 3 (100 GFLOP/s a core in f32, of which large products reach 90). Fetching ahead what is packed
+//! (`block`): 0.85 to 0.95 of the time on Zen 3 (100 GFLOP/s a core in f32, of which large products reach 90). Fetching ahead what is packed
 //! next is worth 1.2 for weights in memory. Blocks of rows and columns go to threads from 64 x 64 x 64 multiplications each on.
 #![allow(unsafe_code)]
 

@@ -154,9 +154,9 @@ pub fn bf16_to_f32(value: bf16) -> f32 {
 /// Rounds to the nearest bf16, ties to even. Every NaN becomes the quiet one, as in PyTorch.
 #[inline(always)]
 pub fn f32_to_bf16(value: f32) -> bf16 {
-    let bits = value.to_bits();
-    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-    bf16::from_bits(if value.is_nan() { 0x7fc0 } else { rounded as u16 })
+    // Selected before the rounding: a selection of 16-bit numbers takes narrower vectors, and packs the comparison as well.
+    let bits = if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() };
+    bf16::from_bits((bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16)
 }
 
 #[cfg(test)]
