@@ -8,8 +8,10 @@ use super::units::Units;
 use crate::loops::MatRef;
 use crate::simd::{Arith, Value};
 
-/// Bytes of a stretch of `b` that are not worth packing.
-const DIRECT: usize = 512 * 1024;
+/// Bytes of a stretch of `b` that are not worth packing for tiles of this many rows: low ones read it more often.
+const fn direct(rows: usize) -> usize {
+    if rows == 6 { 128 * 1024 } else { 512 * 1024 }
+}
 
 /// Rows of `a` that do not pay the packing of `b`.
 const FEW: usize = 4;
@@ -41,7 +43,7 @@ impl Cut {
         let panels = |bytes: usize, steps: usize| bytes / (steps * 2 * L * size_of::<U::Unit>());
         let long = steps(2048);
         let bytes = (b.rows().min(long * U::GROUP) * b.row_stride() as usize).saturating_mul(size_of::<U::Unit>());
-        let direct = U::as_is() && b.col_stride() == 1 && bytes <= DIRECT;
+        let direct = U::as_is() && b.col_stride() == 1 && bytes <= direct(R);
         if const { R == 6 } && !direct {
             let steps = steps((256 * size_of::<U::Unit>()).max(1024));
             return Self { steps, band: 16, panels: panels(1024 * 1024, steps).clamp(1, 128), direct };

@@ -19,13 +19,14 @@
 //! | up to 4 | side by side along the inner dimension | dot products: it is read once, at the speed of memory |
 //! | 1 | side by side along the result | sums of columns, in long runs: half of the time of a page here and a page there |
 //! | 2-4 | side by side along the result | tiles of four vectors, which read it where it lies |
-//! | any | up to 512 KiB a stretch, side by side along the result | tiles that read it where it lies |
+//! | any | up to 512 KiB a stretch (128 at level v3), side by side along the result | tiles that read it where it lies |
 //! | any other | any | tiles of packed panels |
 //!
 //! Strips of `a` are packed but for results of a single vector of columns (two at level v3: 0.7 of the time), where they are used
 //! once. Where registers are few, panels stay in the first-level cache and strips come from the second, not the other way round
-//! (`block`): 0.85 to 0.95 of the time on Zen 3 (100 GFLOP/s a core in f32, of which large products reach 90). Fetching ahead what is packed
-//! next is worth 1.2 for weights in memory. Blocks of rows and columns go to threads from 64 x 64 x 64 multiplications each on.
+//! (`block`): 0.85 to 0.95 of the time on Zen 3 (100 GFLOP/s a core in f32, of which large products reach 90). Fetching ahead
+//! what is packed next is worth 1.2 for weights in memory. Blocks of rows and columns go to threads from 64 x 64 x 64
+//! multiplications each on.
 #![allow(unsafe_code)]
 
 mod ahead;
