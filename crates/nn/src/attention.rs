@@ -1,7 +1,7 @@
 //! [`MultiheadAttention`].
 
 use tensor_aten::{Tensor, TensorOptions, ops};
-use tensor_core::{DType, MemoryFormat, Result, check, check_value};
+use tensor_core::{DType, MemoryFormat, Result, bail, check, check_value};
 
 use crate::options::options;
 use crate::parameter::empty;
@@ -211,24 +211,34 @@ impl MultiheadAttention {
             }
             if self.options.batch_first { ops::transpose_int(input, 1, 0) } else { Ok(input.clone()) }
         };
-        let biases = self.in_proj_bias.as_ref().map(|bias| ops::chunk(bias, 3, 0)).transpose()?;
-        let bias = |i: usize| biases.as_ref().and_then(|biases| biases.get(i));
+        let biases = self.in_proj_bias.as_deref().map(|bias| self.thirds(bias, 0)).transpose()?;
         let weights = match &self.in_proj_weight {
             // One product for what attends to itself.
             Some(weight) if query.is_same(key) && key.is_same(value) => {
                 let all = ops::linear(&by_step(query)?, weight, self.in_proj_bias.as_deref())?;
-                let all = ops::chunk(&all, 3, -1)?;
-                let [q, k, v] = [0, 1, 2].map(|i| all[i].clone());
-                return Ok([q, k, v]);
+                return self.thirds(&all, -1);
             }
-            Some(weight) => ops::chunk(weight, 3, 0)?,
+            Some(weight) => self.thirds(weight, 0)?,
             None => {
-                let weights = [&self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight];
-                weights.into_iter().flatten().map(|weight| weight.tensor().clone()).collect()
+                let (Some(q), Some(k), Some(v)) = (&self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight)
+                else {
+                    bail!(
+                        Runtime,
+                        "use_separate_proj_weight is True but q_proj_weight, k_proj_weight or v_proj_weight is None"
+                    );
+                };
+                [q, k, v].map(|weight| weight.tensor().clone())
             }
         };
+        let bias = |i: usize| biases.as_ref().map(|biases| &biases[i]);
         let project = |i: usize| ops::linear(&by_step(inputs[i])?, &weights[i], bias(i));
         Ok([project(0)?, project(1)?, project(2)?])
+    }
+
+    /// What belongs to queries, keys and values, side by side in a dimension.
+    fn thirds(&self, x: &Tensor, dim: i64) -> Result<[Tensor; 3]> {
+        let third = |i: i64| ops::narrow(x, dim, i * self.embed_dim, self.embed_dim);
+        Ok([third(0)?, third(1)?, third(2)?])
     }
 
     /// Keys and values with the learned ones after them.
