@@ -208,6 +208,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
+    static TURN: Mutex<()> = Mutex::new(());
+
     fn get(ranges: &Ranges, size: usize) -> usize {
         ranges.take(size).or_else(|| ranges.grow(size)).unwrap()
     }
@@ -227,6 +229,7 @@ mod tests {
         unsafe { std::slice::from_raw_parts(start as *const u8, size) }.iter().step_by(61).all(|byte| *byte == what)
     }
 
+    /// What the process has resident. Only the tests of this module use tens of megabytes: they take turns.
     fn resident() -> usize {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * pages::size()
@@ -234,8 +237,12 @@ mod tests {
 
     #[test]
     fn freed_neighbours_are_one_range() {
+        let _turn = TURN.lock();
         let ranges = Ranges::new();
-        let blocks = [3, 5, 4].map(|n| (get(&ranges, n * MIB), n * MIB));
+        // Cut from one range: fresh pages lie below the last ones only where nobody else has taken the addresses.
+        let start = get(&ranges, 12 * MIB);
+        give(&ranges, start, 12 * MIB);
+        let blocks = [3, 5, 4].map(|n| (ranges.take(n * MIB).unwrap(), n * MIB));
         assert_eq!(ranges.bytes() % HUGE, 0);
         for (start, size) in [blocks[0], blocks[2], blocks[1]] {
             give(&ranges, start, size);
@@ -251,6 +258,7 @@ mod tests {
 
     #[test]
     fn a_longer_block_takes_the_pages_of_shorter_ones() {
+        let _turn = TURN.lock();
         let ranges = Ranges::new();
         let blocks: Vec<usize> = (0..40).map(|_| get(&ranges, 4 * MIB)).collect();
         blocks.iter().enumerate().for_each(|(i, &start)| fill(start, 4 * MIB, i as u8));
@@ -273,6 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_more_than_may_be_kept_goes_back() {
+        let _turn = TURN.lock();
         let ranges = Ranges::new();
         let (a, b) = (get(&ranges, 4 * MIB), get(&ranges, 4 * MIB));
         give(&ranges, a, 4 * MIB);
@@ -286,6 +295,7 @@ mod tests {
     /// Blocks of random sizes hold what was written to them, whatever is allocated and freed around them.
     #[test]
     fn blocks_never_overlap() {
+        let _turn = TURN.lock();
         let ranges = Ranges::new();
         let (mut blocks, mut state) = (Vec::new(), 1_u64);
         let mut random = move |n: usize| {
