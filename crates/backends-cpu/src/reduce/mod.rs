@@ -24,8 +24,11 @@ pub use select::{max_dim, min_dim};
 
 /// Independent accumulators of a row, in bytes: enough to keep the vector units busy.
 const WIDTH: usize = 256;
-/// Elements that are accumulated in a straight line before partial results are combined pairwise.
-const BLOCK: usize = 2048;
+/// Elements that are folded at once. Partial results of blocks are combined pairwise.
+const BLOCK: usize = 32768;
+/// Elements of a block that its accumulators take in a straight line before they are put aside: the rounding errors of sums
+/// stay those of short ones. (Bringing the accumulators to one result each time would interrupt the stream of memory.)
+const RUN: usize = 2048;
 /// Columns that are accumulated side by side: whole pages of a row at a time, whose accumulators stay in the nearest cache.
 const COLUMNS: usize = 4096;
 /// Rows that a column accumulates in a straight line.
@@ -67,16 +70,25 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(block: &[T]) -> F::A
         }
         return acc;
     };
-    let mut acc = [F::identity(); W];
+    let mut total = [F::identity(); W];
     let (runs, rest) = block.as_chunks::<W>();
-    for run in runs {
-        // Not in place: that LLVM would not keep in registers.
-        let mut next = acc;
-        for i in 0..W {
-            next[i] = F::step::<I>(acc[i], run[i].up());
+    for straight in runs.chunks(RUN / W) {
+        let mut acc = [F::identity(); W];
+        for run in straight {
+            // Not in place: that LLVM would not keep in registers.
+            let mut next = acc;
+            for i in 0..W {
+                next[i] = F::step::<I>(acc[i], run[i].up());
+            }
+            acc = next;
         }
-        acc = next;
+        let mut next = total;
+        for i in 0..W {
+            next[i] = F::combine(total[i], acc[i]);
+        }
+        total = next;
     }
+    let mut acc = total;
     if !rest.is_empty() {
         // A run that ends where the row does, of which what is left counts.
         let (others, mut next) = (W - rest.len(), acc);
