@@ -3,7 +3,7 @@
 
 use super::ahead::Ahead;
 use super::pack::pack;
-use super::tile::{Place, Update, tile};
+use super::tile::{Place, Tile, Update, fetches, tile};
 use super::units::Units;
 use crate::loops::MatRef;
 use crate::simd::{Arith, Value};
@@ -207,26 +207,26 @@ impl<U: Units> Stretch<'_, U> {
             let end = m.min(start + band);
             // A few rows leave registers for two panels at once.
             let wide = const { R == 12 } && end - start <= 4 && self.stays();
-            for i in (start..end).step_by(R) {
+            for (strip, i) in (start..end).step_by(R).enumerate() {
                 // SAFETY: forwarded from the caller.
-                unsafe { self.pack_strip::<R, L>(i, R.min(end - i)) };
+                unsafe { self.pack_strip::<R, L>(strip, i, R.min(end - i)) };
             }
             let mut j = 0;
             while j < n {
                 let cols = (n - j).min(if wide && n - j >= 4 * L { 4 * L } else { 2 * L });
-                for i in (start..end).step_by(R) {
-                    let rows = R.min(end - i);
+                for (strip, i) in (start..end).step_by(R).enumerate() {
+                    let (rows, at) = (R.min(end - i), (strip, i, j));
                     // SAFETY: forwarded from the caller; the strips were packed just now.
                     unsafe {
                         // Fewer than four rows would wait for each other's sums: they cost as much.
                         if const { R == 4 } || rows <= 4 {
-                            self.tile::<T, 4, R, L>((i, j), (rows, cols), update, c);
+                            self.tile::<T, 4, R, L>(at, (rows, cols), update, c);
                         } else if const { R == 6 } {
-                            self.tile::<T, 6, R, L>((i, j), (rows, cols), update, c);
+                            self.tile::<T, 6, R, L>(at, (rows, cols), update, c);
                         } else if rows <= 8 {
-                            self.tile::<T, 8, R, L>((i, j), (rows, cols), update, c);
+                            self.tile::<T, 8, R, L>(at, (rows, cols), update, c);
                         } else {
-                            self.tile::<T, 12, R, L>((i, j), (rows, cols), update, c);
+                            self.tile::<T, 12, R, L>(at, (rows, cols), update, c);
                         }
                     }
                 }
@@ -243,10 +243,10 @@ impl<U: Units> Stretch<'_, U> {
         near && !(stride * size_of::<U::Unit>()).is_multiple_of(4096)
     }
 
-    /// The packed strip of the rows from `i` on.
+    /// The packed strip of that number in its band.
     #[inline(always)]
-    fn packed_strip<const R: usize>(&self, i: usize) -> *mut U::Unit {
-        self.room.strips.wrapping_add(i / R % self.cut.band * R * self.steps())
+    fn packed_strip<const R: usize>(&self, strip: usize) -> *mut U::Unit {
+        self.room.strips.wrapping_add(strip * R * self.steps())
     }
 
     /// Packs the strip of rows `i..i + rows`, unless it stays where it is.
@@ -254,11 +254,11 @@ impl<U: Units> Stretch<'_, U> {
     /// # Safety
     /// `room` is that of a stretch; there are these rows.
     #[inline(always)]
-    unsafe fn pack_strip<const R: usize, const L: usize>(&self, i: usize, rows: usize) {
+    unsafe fn pack_strip<const R: usize, const L: usize>(&self, strip: usize, i: usize, rows: usize) {
         if self.near::<R, L>(rows) {
             return;
         }
-        let (a, to) = (self.a.rows_range(i, i + rows), self.packed_strip::<R>(i));
+        let (a, to) = (self.a.rows_range(i, i + rows), self.packed_strip::<R>(strip));
         let (from, strides, depth) = (a.as_ptr(), (a.row_stride(), a.col_stride()), a.cols());
         // SAFETY: forwarded from the caller.
         unsafe {
@@ -274,39 +274,41 @@ impl<U: Units> Stretch<'_, U> {
         }
     }
 
-    /// The tile at row `i` and column `j`, of `H` rows at most.
+    /// The tile of a strip of the band, which begins at row `i`, and the panel at column `j`; of `H` rows at most.
     ///
     /// # Safety
     /// Its strip and its panel are packed, if they do not stay where they are; it is a part of `c`.
     #[inline(always)]
     unsafe fn tile<T: Value<Op = U::Sum>, const H: usize, const R: usize, const L: usize>(
         &self,
-        (i, j): (usize, usize),
-        size: (usize, usize),
+        (strip, i, j): (usize, usize, usize),
+        (rows, cols): (usize, usize),
         update: Update<U::Sum>,
         c: Place<T>,
     ) {
-        let (steps, stays, (rows, cols)) = (self.steps(), self.stays(), size);
+        let (stays, c) = (self.stays(), c.from(i, j));
         let near = const { H == R } && self.near::<R, L>(rows);
-        let strip = if near {
+        let (strip, row_stride) = if near {
             (self.a.rows_range(i, i + rows).as_ptr().cast(), self.a.row_stride())
         } else {
-            (self.packed_strip::<R>(i).cast_const(), 0)
+            (self.packed_strip::<R>(strip).cast_const(), 0)
         };
-        let (panel, c) = (self.panel::<L>(stays, j, cols), c.from(i, j));
-        let ahead = self.ahead::<T, R, L>(stays, (i, j), c);
+        let (panel, distance) = self.panel::<L>(stays, j, cols);
+        let ahead =
+            if const { fetches::<U::Sum, L>() } { self.ahead::<T, R, L>(stays, (i, j), c) } else { Ahead::nothing() };
+        let parts = Tile { steps: self.steps(), strip, row_stride, panel, distance, ahead, update, c, rows, cols };
         // SAFETY: forwarded from the caller.
         unsafe {
             if const { H == R } && near && cols <= L {
-                tile::<U, T, H, 1, L, true>(steps, strip, panel, ahead, update, c, size);
+                tile::<U, T, H, 1, L, true>(&parts);
             } else if const { H == 6 } && near {
-                tile::<U, T, H, 2, L, true>(steps, strip, panel, ahead, update, c, size);
+                tile::<U, T, H, 2, L, true>(&parts);
             } else if const { H == 4 && R == 12 } && cols > 2 * L {
-                tile::<U, T, H, 4, L, false>(steps, strip, panel, ahead, update, c, size);
+                tile::<U, T, H, 4, L, false>(&parts);
             } else if cols > L {
-                tile::<U, T, H, 2, L, false>(steps, strip, panel, ahead, update, c, size);
+                tile::<U, T, H, 2, L, false>(&parts);
             } else {
-                tile::<U, T, H, 1, L, false>(steps, strip, panel, ahead, update, c, size);
+                tile::<U, T, H, 1, L, false>(&parts);
             }
         }
     }

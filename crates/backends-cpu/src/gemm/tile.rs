@@ -61,9 +61,36 @@ impl<T> Clone for Place<T> {
 }
 impl<T> Copy for Place<T> {}
 
-/// Updates `rows <= R` by `cols <= V * L` elements of `c` with the product of a packed strip, `steps` times `R` units, and a
-/// panel, `steps` times `V * L` units at some distance from each other. A function of its own: the sums are to have all
-/// registers.
+/// What a tile is computed from, and where it goes.
+pub(super) struct Tile<'a, U: Units, T> {
+    /// units of the inner dimension
+    pub steps: usize,
+    /// `R` units a step side by side if it is packed
+    pub strip: *const U::Unit,
+    /// units from a row to the next one, of a strip that is not packed
+    pub row_stride: isize,
+    /// `V * L` units a step
+    pub panel: *const U::Unit,
+    /// units from a step of the panel to the next one
+    pub distance: usize,
+    /// what is fetched meanwhile, if the level does that
+    pub ahead: Ahead<'a>,
+    pub update: Update<U::Sum>,
+    pub c: Place<T>,
+    /// at most `R`
+    pub rows: usize,
+    /// at most `V * L`
+    pub cols: usize,
+}
+
+/// True if tiles of vectors of `L` sums fetch ahead: smaller registers leave no time for it.
+pub(super) const fn fetches<S, const L: usize>() -> bool {
+    size_of::<[S; L]>() == 64
+}
+
+/// Updates a tile with the product of its strip, packed unless it is `FAR`, and its panel. A function of its own: the sums are to
+/// have all registers. Its arguments are in memory, and read one by one: as a list on the stack they would be copied by pairs,
+/// and such a load waits until the tile before has been written.
 ///
 /// # Safety
 /// The strip and the panel are as said, and the elements of `c` valid for reads and writes, by this call alone.
@@ -76,26 +103,21 @@ pub(super) unsafe fn tile<
     const L: usize,
     const FAR: bool,
 >(
-    steps: usize,
-    strip: (*const U::Unit, isize),
-    panel: (*const U::Unit, usize),
-    ahead: Ahead<'_>,
-    update: Update<U::Sum>,
-    c: Place<T>,
-    size: (usize, usize),
+    tile: &Tile<'_, U, T>,
 ) {
     U::run(
         #[inline(always)]
         // SAFETY: forwarded from the caller.
         || unsafe {
-            let sums = sums::<U, R, V, L, FAR>(steps, strip, panel, ahead);
-            if size == (R, V * L) && c.col_stride == 1 && c.old_col_stride == 1 {
-                whole(sums, update, c);
+            let sums = sums::<U, T, R, V, L, FAR>(tile);
+            let c = &tile.c;
+            if tile.rows == R && tile.cols == V * L && c.col_stride == 1 && c.old_col_stride == 1 {
+                whole(sums, tile);
             } else {
                 // A copy: sums whose address is taken would not stay in registers.
                 let mut copy = MaybeUninit::uninit();
                 let copy: &mut [[[U::Sum; L]; V]; R] = copy.write(sums);
-                edge::<U, T, L>(copy.as_flattened().as_flattened(), V * L, update, c, size);
+                edge::<U, T, L>(copy.as_flattened().as_flattened(), V * L, tile);
             }
         },
     );
@@ -104,11 +126,8 @@ pub(super) unsafe fn tile<
 /// # Safety
 /// As of [`tile`].
 #[inline(always)]
-unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const FAR: bool>(
-    steps: usize,
-    (strip, row_stride): (*const U::Unit, isize),
-    (panel, distance): (*const U::Unit, usize),
-    ahead: Ahead<'_>,
+unsafe fn sums<U: Units, T, const R: usize, const V: usize, const L: usize, const FAR: bool>(
+    &Tile { steps, strip, row_stride, panel, distance, ahead, .. }: &Tile<'_, U, T>,
 ) -> [[[U::Sum; L]; V]; R] {
     let mut sums = [[[<U::Sum as Arith>::ZERO; L]; V]; R];
     // Every third row has a pointer, the two after it an offset.
@@ -117,8 +136,8 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
         |i| strip.wrapping_offset(3 * i as isize * row_stride),
     );
     for p in 0..steps {
-        // Smaller registers leave no time for it; a few rows take none.
-        if const { size_of::<[U::Sum; L]>() == 64 } {
+        // A few rows take no time.
+        if const { fetches::<U::Sum, L>() } {
             if R < 12 {
                 ahead.fetch(2 * p);
                 ahead.fetch(2 * p + 1);
@@ -160,10 +179,9 @@ unsafe fn sums<U: Units, const R: usize, const V: usize, const L: usize, const F
 /// As of [`tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
+unsafe fn whole<U: Units, T: Value<Op = U::Sum>, const R: usize, const V: usize, const L: usize>(
     sums: [[[T::Op; L]; V]; R],
-    update: Update<T::Op>,
-    c: Place<T>,
+    Tile { update, c, .. }: &Tile<'_, U, T>,
 ) {
     let row = |r: usize, v: usize| c.at.wrapping_offset(r as isize * c.row_stride).wrapping_add(v * L).cast::<[T; L]>();
     let old =
@@ -206,16 +224,14 @@ unsafe fn whole<T: Value, const R: usize, const V: usize, const L: usize>(
 unsafe fn edge<U: Units, T: Value<Op = U::Sum>, const L: usize>(
     sums: &[U::Sum],
     width: usize,
-    update: Update<U::Sum>,
-    c: Place<T>,
-    (rows, cols): (usize, usize),
+    tile: &Tile<'_, U, T>,
 ) {
     U::run(
         #[inline(always)]
         || {
-            for r in 0..rows {
+            for r in 0..tile.rows {
                 // SAFETY: row `r` of `c`.
-                unsafe { update_row::<T, L>(&sums[r * width..][..cols], update, c.from(r, 0)) };
+                unsafe { update_row::<T, L>(&sums[r * width..][..tile.cols], tile.update, tile.c.from(r, 0)) };
             }
         },
     );
