@@ -221,11 +221,13 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     for depth in col / plane..end.div_ceil(plane) {
         let part = plan.part(place.images, depth, col.max(depth * plane)..end.min((depth + 1) * plane));
         let layout = Layout::new(plan, part);
-        let passes: Vec<(Results<'_>, Vec<Row>)> = layout
+        // Each with its rows, and whether these meet the weights one after the other.
+        let passes: Vec<(Results<'_>, Vec<Row>, bool)> = layout
             .results()
             .map(|results| {
                 let rows = results.rows(0..plan.ins);
-                (results, rows)
+                let in_order = rows.iter().enumerate().all(|(i, row)| row.weight as usize == i);
+                (results, rows, in_order)
             })
             .collect();
         // Sums of one channel alone wait for their elements, and these come sooner side by side.
@@ -234,11 +236,13 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
         let pitch = lines.map_or(all, |lines| lines.closely().len());
         // All positions are lines of one vector each.
         let grid = lines.unwrap_or(Grid { images: 1, lines: all / L, n: L, image: all, pitch: L });
+        let most = passes.iter().map(|(_, rows, in_order)| if *in_order { 0 } else { rows.len() }).max().unwrap_or(0);
         scratch::with(
-            layout.len(plan.ins, L) + M * pitch,
+            layout.len(plan.ins, L) + M * (pitch + most),
             #[inline(always)]
             |buffer: &mut [T]| {
                 let (x, sums) = buffer.split_at_mut(layout.len(plan.ins, L));
+                let (sums, ordered) = sums.split_at_mut(M * pitch);
                 for group in own.start / plan.outs..own.end.div_ceil(plan.outs) {
                     layout.gather(source, place.image, group * plan.ins..(group + 1) * plan.ins, T::ZERO, x);
                     let begin = group * plan.outs;
@@ -247,8 +251,9 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
                         let (w, width) = packed.panel(group, at - begin);
                         let valid = width.min(begin + plan.outs - at);
                         let bias = bias.map_or(&[][..], |bias| &bias[at..at + valid]);
-                        for (results, rows) in &passes {
+                        for (results, rows, in_order) in &passes {
                             let made = (&mut *sums, pitch);
+                            let w = if *in_order { w } else { put_in_order(w, width, rows, ordered) };
                             match width {
                                 1 if lines.is_none() => panel::<I, T, 1, 8, L, true>(bias, w, rows, x, grid, made),
                                 1 => panel::<I, T, 1, 8, L, false>(bias, w, rows, x, grid, made),
@@ -268,7 +273,15 @@ fn make<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     }
 }
 
-/// The sums of a panel of channels at the positions of a grid; channels without a bias have none. `CLOSE` where vectors are known
+/// The weights of a panel of `width` channels in the order in which rows meet them.
+fn put_in_order<'a, T: Copy>(w: &[T], width: usize, rows: &[Row], ordered: &'a mut [T]) -> &'a [T] {
+    for (to, row) in ordered.chunks_exact_mut(width).zip(rows) {
+        to.copy_from_slice(&w[row.weight as usize * width..][..width]);
+    }
+    ordered
+}
+
+/// The sums of a panel of channels at the positions of a grid, whose weights are in the order of the rows; channels without a bias have none. `CLOSE` where vectors are known
 /// to follow each other: a panel of few channels loses a quarter of its time to distances that are not.
 #[inline(always)]
 fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize, const CLOSE: bool>(

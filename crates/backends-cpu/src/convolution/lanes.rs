@@ -105,8 +105,8 @@ pub struct Row {
     pub at: u32,
 }
 
-/// `out[m * pitch + n * to + j] = bias[m] + sum_r w[r.weight][m] * x[r.at + n * from + j]` for `M` rows and `N` vectors of `L`, which
-/// are `[from, to]` apart.
+/// `out[m * pitch + n * to + j] = bias[m] + sum_i w[i][m] * x[rows[i].at + n * from + j]` for `M` rows and `N` vectors of `L`,
+/// which are `[from, to]` apart.
 #[inline(always)]
 pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize>(
     bias: [T; M],
@@ -117,8 +117,14 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     [from, to]: [usize; 2],
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
-    for row in rows {
-        let (w, x) = (&w[row.weight as usize], &x[row.at as usize..][..(N - 1) * from + L]);
+    let span = (N - 1) * from + L;
+    if span > u32::MAX as usize {
+        // Positions are `u32`. Said here, it leaves one comparison a row.
+        return;
+    }
+    for (w, row) in w.iter().zip(rows) {
+        let at = row.at as usize;
+        let x = &x[at..at + span];
         let mut vectors = [Lanes::ZERO; N];
         each!(n < N => vectors[n] = Lanes(x[n * from..].as_chunks::<L>().0[0]));
         each!(m < M => each!(n < N => sums[m][n] = sums[m][n].mul_accumulate::<I>(w[m], vectors[n])));

@@ -221,11 +221,7 @@ unsafe fn whole<U: Units, T: Value<Op = U::Sum>, const R: usize, const V: usize,
 /// # Safety
 /// As of [`tile`].
 #[inline(never)]
-unsafe fn edge<U: Units, T: Value<Op = U::Sum>, const L: usize>(
-    sums: &[U::Sum],
-    width: usize,
-    tile: &Tile<'_, U, T>,
-) {
+unsafe fn edge<U: Units, T: Value<Op = U::Sum>, const L: usize>(sums: &[U::Sum], width: usize, tile: &Tile<'_, U, T>) {
     U::run(
         #[inline(always)]
         || {
