@@ -65,7 +65,7 @@ macro_rules! cells {
             fn extra_repr(&self) -> String {
                 let $me = self;
                 let bias = if self.bias_ih.is_some() { "" } else { ", bias=False" };
-                format!("{}, {}{bias}{}", self.weight_ih.sizes()[1], self.weight_hh.sizes()[1], $more)
+                format!("{}, {}{bias}{}", self.weight_ih.extent(1), self.weight_hh.extent(1), $more)
             }
 
             /// Input and states with a batch dimension, and whether the input had one. States are zeros if absent.
@@ -81,7 +81,7 @@ macro_rules! cells {
                 let input = with_batch(input)?;
                 let states = match hx {
                     None => {
-                        let sizes = [input.size(0)?, self.weight_hh.sizes()[1]];
+                        let sizes = [input.size(0)?, self.weight_hh.size(1)?];
                         let zeros = ops::zeros(&sizes, Some(input.dtype()), None, Some(input.device()), None)?;
                         [(); N].map(|()| zeros.clone())
                     }

@@ -49,10 +49,10 @@ impl Embedding {
     }
 
     fn extra_repr(&self) -> String {
-        let sizes = self.weight.sizes();
+        let (rows, columns) = (self.weight.extent(0), self.weight.extent(1));
         let padding = self.options.padding_idx.map_or(String::new(), |row| format!(", padding_idx={row}"));
         let scale = if self.options.scale_grad_by_freq { ", scale_grad_by_freq=True" } else { "" };
-        format!("{}, {}{padding}{scale}", sizes[0], sizes[1])
+        format!("{rows}, {columns}{padding}{scale}")
     }
 }
 
@@ -216,11 +216,11 @@ impl EmbeddingBag {
     }
 
     fn extra_repr(&self) -> String {
-        let sizes = self.weight.sizes();
+        let (rows, columns) = (self.weight.extent(0), self.weight.extent(1));
         let EmbeddingBagOptions { mode, padding_idx, scale_grad_by_freq, .. } = self.options;
         let scale = if scale_grad_by_freq { ", scale_grad_by_freq=True" } else { "" };
         let padding = padding_idx.map_or(String::new(), |row| format!(", padding_idx={row}"));
-        format!("{}, {}{scale}, mode='{}'{padding}", sizes[0], sizes[1], mode.name())
+        format!("{rows}, {columns}{scale}, mode='{}'{padding}", mode.name())
     }
 }
 

@@ -49,9 +49,8 @@ impl Linear {
     }
 
     fn extra_repr(&self) -> String {
-        let sizes = self.weight.sizes();
-        let bias = python::bool(self.bias.is_some());
-        format!("in_features={}, out_features={}, bias={bias}", sizes[1], sizes[0])
+        let (weight, bias) = (&self.weight, python::bool(self.bias.is_some()));
+        format!("in_features={}, out_features={}, bias={bias}", weight.extent(1), weight.extent(0))
     }
 }
 
@@ -106,8 +105,8 @@ impl Bilinear {
     }
 
     fn extra_repr(&self) -> String {
-        let sizes = self.weight.sizes();
+        let [outputs, in1, in2] = [0, 1, 2].map(|dim| self.weight.extent(dim));
         let bias = python::bool(self.bias.is_some());
-        format!("in1_features={}, in2_features={}, out_features={}, bias={bias}", sizes[1], sizes[2], sizes[0])
+        format!("in1_features={in1}, in2_features={in2}, out_features={outputs}, bias={bias}")
     }
 }

@@ -27,6 +27,11 @@ impl Parameter {
     pub fn tensor(&self) -> &Tensor {
         &self.0
     }
+
+    /// The size of a dimension as modules print it: 0 where a caller's own parameter lacks the dimension.
+    pub(crate) fn extent(&self, dim: usize) -> i64 {
+        self.0.sizes().get(dim).copied().unwrap_or(0)
+    }
 }
 
 /// A parameter whose elements are yet to be initialised.

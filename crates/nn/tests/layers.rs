@@ -4,7 +4,8 @@ use tensor_aten::{Tensor, ops, tensor};
 use tensor_backends_cpu as _;
 use tensor_core::Result;
 use tensor_nn::{
-    Bilinear, CellOptions, Forward, GRU, GRUCell, LinearOptions, Module, PReLU, PReLUOptions, RNNCell, StateDict, init,
+    Bilinear, CellOptions, Embedding, Forward, GRU, GRUCell, LSTMCell, Linear, LinearOptions, Module, PReLU,
+    PReLUOptions, Parameter, RNNCell, StateDict, init,
 };
 
 fn numbers(sizes: &[i64]) -> Result<Tensor> {
@@ -56,5 +57,17 @@ fn cells_step_as_layers_do() -> Result<()> {
     let unbatched = relu.forward(&tensor!([1.0, -3.0, 1.0, 0.5])?, None)?;
     assert_eq!(unbatched.to_vec::<f32>()?, [0.0; 3]);
     assert_eq!(relu.repr(), "RNNCell(4, 3, bias=False, nonlinearity=relu)");
+    Ok(())
+}
+
+#[test]
+fn modules_print_with_whatever_parameters_a_caller_gives_them() -> Result<()> {
+    let number = || Parameter::new(tensor!(1.0)?);
+    let (mut linear, mut table, mut cell) = (Linear::new(3, 2)?, Embedding::new(4, 3)?, LSTMCell::new(3, 2)?);
+    (linear.weight, table.weight, cell.weight_hh) = (number()?, number()?, number()?);
+    assert_eq!(linear.repr(), "Linear(in_features=0, out_features=0, bias=True)");
+    assert_eq!(table.repr(), "Embedding(0, 0)");
+    assert_eq!(cell.repr(), "LSTMCell(3, 0)");
+    assert!(cell.forward(&numbers(&[1, 3])?, None).is_err());
     Ok(())
 }

@@ -281,8 +281,9 @@ fn put_in_order<'a, T: Copy>(w: &[T], width: usize, rows: &[Row], ordered: &'a m
     ordered
 }
 
-/// The sums of a panel of channels at the positions of a grid, whose weights are in the order of the rows; channels without a bias have none. `CLOSE` where vectors are known
-/// to follow each other: a panel of few channels loses a quarter of its time to distances that are not.
+/// The sums of a panel of channels at the positions of a grid. Weights are in the order of the rows; channels without a bias have
+/// none. `CLOSE` where vectors are known to follow each other: a panel of few channels loses a quarter of its time to distances
+/// that are not.
 #[inline(always)]
 fn panel<I: Isa, T: Conv, const M: usize, const N: usize, const L: usize, const CLOSE: bool>(
     bias: &[T],

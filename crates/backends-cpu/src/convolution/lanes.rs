@@ -117,11 +117,8 @@ pub fn positions_tile<I: Isa, T: Conv, const M: usize, const N: usize, const L: 
     [from, to]: [usize; 2],
 ) {
     let mut sums = [[Lanes::<T, L>::ZERO; N]; M];
-    let span = (N - 1) * from + L;
-    if span > u32::MAX as usize {
-        // Positions are `u32`. Said here, it leaves one comparison a row.
-        return;
-    }
+    // Positions are `u32`, and so is their distance. Said here, it leaves one comparison a row.
+    let span = ((N - 1) * from + L).min(u32::MAX as usize);
     for (w, row) in w.iter().zip(rows) {
         let at = row.at as usize;
         let x = &x[at..at + span];
