@@ -27,12 +27,22 @@ fn row<I: Isa, T: Element>(
 
 /// Uniform numbers of [`numbers[0]`, `numbers[1]`).
 pub fn uniform<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
-    row::<I, T>(out, generator, |out, state| state.uniform_fill(out, numbers[0].to_f64(), numbers[1].to_f64()))
+    row::<I, T>(
+        out,
+        generator,
+        #[inline(always)]
+        |out, state| state.uniform_fill(out, numbers[0].to_f64(), numbers[1].to_f64()),
+    )
 }
 
 /// Normal numbers of mean `numbers[0]` and deviation `numbers[1]`, in blocks from 16 elements on.
 pub fn normal<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
-    row::<I, T>(out, generator, |out, state| state.normal_fill(out, numbers[0].to_f64(), numbers[1].to_f64()))
+    row::<I, T>(
+        out,
+        generator,
+        #[inline(always)]
+        |out, state| state.normal_fill(out, numbers[0].to_f64(), numbers[1].to_f64()),
+    )
 }
 
 /// Normal numbers one by one, as tensors that are not contiguous get them.
@@ -62,9 +72,12 @@ pub fn exponential<I: Isa, T: Real + Element>(out: &Tensor, generator: &Generato
 pub fn bernoulli<I: Isa, T: Element>(out: &Tensor, generator: &Generator, numbers: [Scalar; 2]) -> Result<()> {
     let [zero, one] = [0, 1].map(|v| T::from_scalar(Scalar::Int(v)));
     let p = numbers[0].to_f64();
-    row::<I, T>(out, generator, |out, state| {
-        state.units_fill(out, |u: f64| if u < p { one } else { zero });
-    })
+    row::<I, T>(
+        out,
+        generator,
+        #[inline(always)]
+        |out, state| state.units_fill(out, |u: f64| if u < p { one } else { zero }),
+    )
 }
 
 /// 1 with the probability of each element of `p`, by f64 or f32 draws, else 0.
