@@ -76,7 +76,13 @@ pub fn bernoulli<I: Isa, T: Element>(out: &Tensor, generator: &Generator, number
         out,
         generator,
         #[inline(always)]
-        |out, state| state.units_fill(out, |u: f64| if u < p { one } else { zero }),
+        |out, state| {
+            state.units_fill(
+                out,
+                #[inline(always)]
+                |u: f64| if u < p { one } else { zero },
+            )
+        },
     )
 }
 

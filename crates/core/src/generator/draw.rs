@@ -66,8 +66,9 @@ impl Compute for f32 {
         while !rest.is_empty() {
             let draws = state.take(rest.len());
             let (now, later) = rest.split_at_mut(draws.len());
-            for (x, &draw) in now.iter_mut().zip(draws) {
-                *x = f(unit_f32(draw));
+            // No iterators: in a kernel that is compiled for wider vectors their functions would be calls.
+            for i in 0..now.len().min(draws.len()) {
+                now[i] = f(unit_f32(draws[i]));
             }
             rest = later;
         }
@@ -98,8 +99,9 @@ impl Compute for f64 {
                 continue;
             }
             let (now, later) = rest.split_at_mut(pairs.len());
-            for (x, &[high, low]) in now.iter_mut().zip(pairs) {
-                *x = f(unit_f64(((high as u64) << 32) | low as u64));
+            for i in 0..now.len().min(pairs.len()) {
+                let [high, low] = pairs[i];
+                now[i] = f(unit_f64(((high as u64) << 32) | low as u64));
             }
             rest = later;
         }
@@ -199,7 +201,12 @@ impl GeneratorState {
     #[inline(always)]
     pub fn uniform_fill<T: Real>(&mut self, out: &mut [T], from: f64, to: f64) {
         let range = Range::<T>::new(from, to);
-        T::Acc::units_fill(self, out, |unit| range.scale(unit));
+        T::Acc::units_fill(
+            self,
+            out,
+            #[inline(always)]
+            |unit| range.scale(unit),
+        );
     }
 
     /// Fills a slice with what a function makes of numbers in [0, 1), in turn; `|u: f64| u < p` draws as

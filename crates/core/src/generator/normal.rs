@@ -45,12 +45,18 @@ impl GeneratorState {
         let zero = T::Acc::zero();
         for (at, len, dropped) in chunks.chain(last) {
             let mut made = [zero; CHUNK];
-            T::Acc::units_fill(self, &mut made[..dropped], |unit| unit);
-            T::Acc::units_fill(self, &mut made[..len], |unit| unit);
+            for len in [dropped, len] {
+                T::Acc::units_fill(
+                    self,
+                    &mut made[..len],
+                    #[inline(always)]
+                    |unit| unit,
+                );
+            }
             T::Acc::normal_blocks(&mut made[..len], mean, std);
             let mut rounded = [T::narrow(zero); CHUNK];
-            for (to, &from) in rounded.iter_mut().zip(&made[..len]) {
-                *to = T::narrow(from);
+            for i in 0..len {
+                rounded[i] = T::narrow(made[i]);
             }
             put(at, &rounded[..len]);
         }
@@ -76,22 +82,25 @@ pub(super) fn blocks_f64(data: &mut [f64], mean: f64, std: f64) {
 #[inline(always)]
 pub(super) fn blocks_f32(data: &mut [f32], mean: f32, std: f32) {
     const HALF: usize = CHUNK / 2;
+    // No iterators: in a kernel that is compiled for wider vectors their functions would be calls.
     for chunk in data.chunks_mut(CHUNK) {
         let (mut first, mut second) = ([0f32; HALF], [0f32; HALF]);
-        for ((block, a), b) in chunk.chunks_exact(16).zip(first.chunks_exact_mut(8)).zip(second.chunks_exact_mut(8)) {
-            a.copy_from_slice(&block[..8]);
-            b.copy_from_slice(&block[8..]);
+        let blocks = chunk.as_chunks_mut::<16>().0;
+        for i in 0..blocks.len() {
+            for j in 0..8 {
+                (first[8 * i + j], second[8 * i + j]) = (blocks[i][j], blocks[i][8 + j]);
+            }
         }
-        let used = chunk.len() / 2;
-        for (a, b) in first[..used].iter_mut().zip(&mut second[..used]) {
-            let radius = (-2.0 * ln(1.0 - *a)).sqrt();
-            let (sin, cos) = sin_cos(2.0 * std::f32::consts::PI * *b);
-            *a = (radius * cos).mul_add(std, mean);
-            *b = (radius * sin).mul_add(std, mean);
+        for i in 0..8 * blocks.len() {
+            let radius = (-2.0 * ln(1.0 - first[i])).sqrt();
+            let (sin, cos) = sin_cos(2.0 * std::f32::consts::PI * second[i]);
+            first[i] = (radius * cos).mul_add(std, mean);
+            second[i] = (radius * sin).mul_add(std, mean);
         }
-        for ((block, a), b) in chunk.chunks_exact_mut(16).zip(first.chunks_exact(8)).zip(second.chunks_exact(8)) {
-            block[..8].copy_from_slice(a);
-            block[8..].copy_from_slice(b);
+        for i in 0..blocks.len() {
+            for j in 0..8 {
+                (blocks[i][j], blocks[i][8 + j]) = (first[8 * i + j], second[8 * i + j]);
+            }
         }
     }
 }
@@ -149,7 +158,7 @@ fn sin_cos(x: f32) -> (f32, f32) {
     let y = octant as i32 as f32;
     // pi / 4 in three parts.
     let parts = [-0.785_156_25, -2.418_756_484_985_351_6e-4, -3.774_894_977_445_941e-8];
-    let r = parts.iter().fold(x, |r, &part| y.mul_add(part, r));
+    let r = y.mul_add(parts[2], y.mul_add(parts[1], y.mul_add(parts[0], x)));
     let z = r * r;
     let cos = polynomial(z, [2.443_315_711_809_948e-5, -1.388_731_625_493_765e-3, 4.166_664_568_298_827e-2]) * z;
     let cos = cos.mul_add(z, -(z * 0.5)) + 1.0;
