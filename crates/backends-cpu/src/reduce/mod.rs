@@ -70,25 +70,16 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(block: &[T]) -> F::A
         }
         return acc;
     };
-    let mut total = [F::identity(); W];
     let (runs, rest) = block.as_chunks::<W>();
-    for straight in runs.chunks(RUN / W) {
-        let mut acc = [F::identity(); W];
-        for run in straight {
-            // Not in place: that LLVM would not keep in registers.
-            let mut next = acc;
-            for i in 0..W {
-                next[i] = F::step::<I>(acc[i], run[i].up());
-            }
-            acc = next;
-        }
-        let mut next = total;
+    let (first, later) = runs.split_at(runs.len().min(RUN / W));
+    let mut acc = fold_run::<I, T, F, W>(first);
+    for run in later.chunks(RUN / W) {
+        let (more, mut next) = (fold_run::<I, T, F, W>(run), acc);
         for i in 0..W {
-            next[i] = F::combine(total[i], acc[i]);
+            next[i] = F::combine(acc[i], more[i]);
         }
-        total = next;
+        acc = next;
     }
-    let mut acc = total;
     if !rest.is_empty() {
         // A run that ends where the row does, of which what is left counts.
         let (others, mut next) = (W - rest.len(), acc);
@@ -106,6 +97,21 @@ fn fold_lanes<I: Isa, T: Value, F: Fold<T>, const W: usize>(block: &[T]) -> F::A
         }
     }
     acc[0]
+}
+
+/// Folds each lane of some chunks in a straight line.
+#[inline(always)]
+fn fold_run<I: Isa, T: Value, F: Fold<T>, const W: usize>(run: &[[T; W]]) -> [F::Acc; W] {
+    let mut acc = [F::identity(); W];
+    for lanes in run {
+        // Not in place: that LLVM would not keep in registers.
+        let mut next = acc;
+        for i in 0..W {
+            next[i] = F::step::<I>(acc[i], lanes[i].up());
+        }
+        acc = next;
+    }
+    acc
 }
 
 /// Folds `columns.len()` neighbouring columns of `rows` rows, `pitch` apart, into what begins as their identity.
