@@ -4,8 +4,8 @@ use tensor_aten::{Tensor, ops, tensor};
 use tensor_backends_cpu as _;
 use tensor_core::Result;
 use tensor_nn::{
-    Bilinear, CellOptions, Embedding, Forward, GRU, GRUCell, LSTMCell, Linear, LinearOptions, Module, PReLU,
-    PReLUOptions, Parameter, RNNCell, StateDict, init,
+    Bilinear, CellOptions, Embedding, EmbeddingBag, Forward, GRU, GRUCell, LSTMCell, Linear, LinearOptions, Module,
+    PReLU, PReLUOptions, Parameter, RNNCell, StateDict, init,
 };
 
 fn numbers(sizes: &[i64]) -> Result<Tensor> {
@@ -68,6 +68,10 @@ fn modules_print_with_whatever_parameters_a_caller_gives_them() -> Result<()> {
     assert_eq!(linear.repr(), "Linear(in_features=0, out_features=0, bias=True)");
     assert_eq!(table.repr(), "Embedding(0, 0)");
     assert_eq!(cell.repr(), "LSTMCell(3, 0)");
+    let (mut bilinear, mut bag) = (Bilinear::new(3, 4, 2)?, EmbeddingBag::new(4, 3)?);
+    (bilinear.weight, bag.weight) = (number()?, number()?);
+    assert_eq!(bilinear.repr(), "Bilinear(in1_features=0, in2_features=0, out_features=0, bias=True)");
+    assert_eq!(bag.repr(), "EmbeddingBag(0, 0, mode='mean')");
     assert!(cell.forward(&numbers(&[1, 3])?, None).is_err());
     Ok(())
 }

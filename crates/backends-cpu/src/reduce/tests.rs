@@ -3,7 +3,7 @@
 use tensor_aten::Tensor;
 use tensor_core::{DType, Device, Element};
 
-use super::{max_dim, min_dim, norm, sum, var};
+use super::{BLOCK, RUN, amax, max_dim, min_dim, norm, sum, var};
 use crate::scan::cumsum;
 use crate::with_level;
 
@@ -81,6 +81,39 @@ fn sums_moments_and_norms_are_those_of_the_lanes() {
                     }
                 }),
             );
+        }
+    }
+}
+
+/// Around the lengths at which accumulators are put aside, and blocks begin.
+#[test]
+fn long_rows_are_folded_whole() {
+    for n in [RUN - 1, RUN, RUN + 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + RUN + 3] {
+        for rows in [1, 2] {
+            let shape = [rows, n, 1];
+            let x = tensor((0..rows * n).map(|i| i as i64 % 1013 - 500).collect(), shape);
+            let out = empty(DType::I64, &[rows, 1]);
+            with_level!(I => sum::<I, i64>(&out, &x)).unwrap();
+            let expected: Vec<i64> =
+                (0..rows).map(|row| (row * n..(row + 1) * n).map(|i| i as i64 % 1013 - 500).sum()).collect();
+            assert_eq!(out.to_vec::<i64>().unwrap(), expected, "{n}");
+            // Of few rounding errors, whatever the length.
+            let out = empty(DType::F32, &[rows, 1]);
+            with_level!(I => sum::<I, f32>(&out, &tensor(vec![0.1f32; rows * n], shape))).unwrap();
+            for got in out.to_vec::<f32>().unwrap() {
+                let expected = f64::from(0.1f32) * n as f64;
+                assert!((f64::from(got) - expected).abs() <= 1e-6 * expected, "{n}: {got} {expected}");
+            }
+            for at in [0, RUN - 2, RUN - 1, RUN, BLOCK - 1, BLOCK, n - 1].into_iter().filter(|&at| at < n) {
+                for extreme in [7.5f32, f32::NAN] {
+                    let mut values = numbers(rows * n).iter().map(|x| x.min(5.0)).collect::<Vec<_>>();
+                    values[(rows - 1) * n + at] = extreme;
+                    with_level!(I => amax::<I, f32>(&out, &tensor(values, shape))).unwrap();
+                    let got = out.to_vec::<f32>().unwrap();
+                    assert_eq!(got[rows - 1].to_bits(), extreme.to_bits(), "{n} {at}");
+                    assert!(rows == 1 || got[0] == 5.0);
+                }
+            }
         }
     }
 }

@@ -229,6 +229,14 @@ mod tests {
         unsafe { std::slice::from_raw_parts(start as *const u8, size) }.iter().step_by(61).all(|byte| *byte == what)
     }
 
+    /// What is listed is what is counted, and no two ranges touch.
+    fn assert_sound(ranges: &Ranges) {
+        let free = ranges.free.lock();
+        assert_eq!(free.lengths.values().sum::<usize>(), free.bytes);
+        assert_eq!(free.by_length.len(), free.lengths.len());
+        assert!(free.lengths.iter().zip(free.lengths.keys().skip(1)).all(|((a, n), b)| a + n < *b));
+    }
+
     /// What the process has resident. Only the tests of this module use tens of megabytes: they take turns.
     fn resident() -> usize {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -252,6 +260,21 @@ mod tests {
         let start = ranges.take(12 * MIB).unwrap();
         assert_eq!(ranges.bytes(), whole - 12 * MIB);
         give(&ranges, start, 12 * MIB);
+        ranges.empty();
+        assert_eq!(ranges.bytes(), 0);
+    }
+
+    /// Where fresh pages lie below the last ones, they are one range with them.
+    #[test]
+    fn blocks_from_fresh_pages_are_joined_where_they_touch() {
+        let _turn = TURN.lock();
+        let ranges = Ranges::new();
+        let blocks = [3, 5, 4].map(|n| (get(&ranges, n * MIB), n * MIB));
+        assert_sound(&ranges);
+        for (start, size) in [blocks[0], blocks[2], blocks[1]] {
+            give(&ranges, start, size);
+            assert_sound(&ranges);
+        }
         ranges.empty();
         assert_eq!(ranges.bytes(), 0);
     }
@@ -319,10 +342,7 @@ mod tests {
                 blocks.push((start, size, i as u8));
             }
         }
-        let free = ranges.free.lock();
-        assert_eq!(free.lengths.values().sum::<usize>(), free.bytes);
-        assert_eq!(free.by_length.len(), free.lengths.len());
-        assert!(free.lengths.iter().zip(free.lengths.keys().skip(1)).all(|((a, n), b)| a + n < *b));
+        assert_sound(&ranges);
     }
 
     #[test]
